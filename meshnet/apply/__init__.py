@@ -1,0 +1,1 @@
+"""Plan minus observed, done and undone: all or nothing."""

@@ -1,0 +1,1 @@
+"""The commands. ``output`` is the only place that prints."""

@@ -1,0 +1,1 @@
+"""Namespaces, applications and a sidecar put together to try a spec."""

@@ -1,0 +1,1 @@
+"""The nouns: values that are frozen and check themselves. No I/O."""

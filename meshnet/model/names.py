@@ -1,0 +1,56 @@
+"""Every number and name that meshnet leaves in a namespace, with the reason for it. Change one here or nowhere.
+
+Ownership is by tag: a chain is ours by its prefix, a rule by its comment, a policy rule and a route by their
+protocol. Removal needs nothing else, so it works without the spec that was applied.
+"""
+
+from __future__ import annotations
+
+CHAIN_PREFIX = "MESHNET_"
+"""Own chains. iptables takes 28 bytes; the prefix and the longest word behind it stay below (a test checks)."""
+
+COMMENT_PREFIX = "meshnet:"
+"""Own rules: the comment ``meshnet:<rule-id>`` leads back to the pass and through the program to the spec's line."""
+
+NEW_TABLE = "+table"
+"""Ends the comment of a jump in a table that did not exist before: remove takes the empty table away again."""
+
+ROUTE_PROTOCOL = 109
+"""rtm_protocol of own policy rules and routes. Routing daemons use 8 to 20, 42 and 186 to 192 (linux/rtnetlink.h)."""
+
+RULE_PRIORITY = 109
+"""Own policy rule: after ``local`` (0), ahead of source rules of multi-network plugins (from 512), of VRFs (1000)
+and of ``main`` (32766), since a reply that one of those sends out by eth0 is a lost reply."""
+
+ROUTE_TABLE = 133
+"""Default table of the ``local`` route: the number that sidecar injectors use, so that firewalls already know it."""
+
+INBOUND_MARK = 0x539
+OUTBOUND_MARK = 0x53A
+MARK_MASK = 0xFFF
+"""1337 and 1338, as in use in the field. The mask leaves the upper 20 bits to others (Calico 0xffff0000,
+kube-proxy 0x4000 and 0x8000, Cilium 0x0f00 on the node, not in the pod)."""
+
+SIDECAR_ID = 1337
+
+PASSTHROUGH4, PASSTHROUGH6 = "127.0.0.6", "::6"
+"""What a sidecar binds when it passes an inbound connection on: the address says that this packet is done."""
+
+ZONE_SIDECAR, ZONE_CAPTURED = 1, 2
+"""Conntrack zones for DNS: the sidecar's own queries, and the application's captured ones. Without them a sidecar
+that happens to use the application's source port matches the application's entry and is sent back to itself."""
+
+INBOUND_PORT, OUTBOUND_PORT, TUNNEL_PORT, DNS_PORT = 15006, 15001, 15008, 15053
+UNCAPTURED_INBOUND = (15020, 15021, 15090)
+"""Metrics, readiness and statistics of a sidecar's own agent: they answer for the pod, not for the application."""
+
+
+def rule_comment(rule_id: str) -> str:
+    return COMMENT_PREFIX + rule_id
+
+
+def rule_id_of(comment: str) -> str:
+    """The rule id in a comment of ours, without the mark of a new table; empty for anybody else's comment."""
+    if not comment.startswith(COMMENT_PREFIX):
+        return ""
+    return comment[len(COMMENT_PREFIX) :].removesuffix(NEW_TABLE)

@@ -1,0 +1,101 @@
+"""How meshnet writes its nouns: frozen, slotted classes with the shape of a dataclass.
+
+A type checker reads ``@value`` as ``@dataclass(frozen=True, slots=True)``. At run time it is this module and not
+``dataclasses``, because an init container pays for the start of the process on every pod: importing ``dataclasses``
+costs as much as the bare interpreter (it loads inspect, ast, dis and re), and each frozen slotted class another
+millisecond. This decorator costs a twentieth of that and gives the same behaviour: positional and keyword
+construction, defaults, ``__post_init__``, equality and hash by class and fields, ``match`` patterns, no assignment.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+TYPE_CHECKING = False  # a type checker takes this name as true; ``typing`` itself costs a third of a bare start
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar, dataclass_transform
+
+    T = TypeVar("T")
+
+    @dataclass_transform(frozen_default=True)
+    def value(cls: type[T]) -> type[T]: ...
+
+else:
+
+    def value(cls):
+        """Turn an annotated class into a frozen, slotted value (fields in order of annotation; no inheritance)."""
+        annotations = cls.__dict__.get("__annotations__", {})
+        names = tuple(name for name, kind in annotations.items() if not str(kind).startswith("ClassVar"))
+        defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
+        namespace = {
+            key: item
+            for key, item in cls.__dict__.items()
+            if key not in defaults and key not in ("__dict__", "__weakref__")
+        }
+        namespace.update(
+            __slots__=names,
+            __match_args__=names,
+            __setattr__=_refuse,
+            __delattr__=_refuse,
+            __reduce__=_reduce,
+        )
+        for key, method in (("__eq__", _eq), ("__hash__", _hash), ("__repr__", _repr)):
+            namespace.setdefault(key, method)
+        if cls.__dict__.get("__hash__") is None:  # a class body that defines __eq__ alone sets __hash__ to None
+            namespace["__hash__"] = _hash
+        made = type(cls)(cls.__name__, cls.__bases__, namespace)
+        made._fields = staticmethod(_reader(names))
+        made.__init__ = _init(made, names, defaults, "__post_init__" in namespace)
+        return made
+
+
+def replace(item: T, **changes: Any) -> T:
+    """A copy of a value with some fields changed; it checks itself again like any new value."""
+    names: tuple[str, ...] = type(item).__match_args__  # type: ignore[attr-defined]
+    fields = {name: getattr(item, name) for name in names}
+    unknown = sorted(set(changes) - set(names))
+    if unknown:
+        raise TypeError(f"{type(item).__name__} has no field {', '.join(unknown)}")
+    return type(item)(**{**fields, **changes})
+
+
+def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    if not names:
+        return lambda item: ()
+    get = attrgetter(*names)
+    return get if len(names) > 1 else lambda item: (get(item),)
+
+
+def _init(
+    made: type, names: tuple[str, ...], defaults: dict[str, Any], checks: bool
+) -> Callable[..., None]:
+    scope: dict[str, Any] = {f"_set_{name}": made.__dict__[name].__set__ for name in names}
+    scope.update({f"_default_{name}": item for name, item in defaults.items()})
+    arguments = ", ".join(f"{name}=_default_{name}" if name in defaults else name for name in names)
+    body = [f"_set_{name}(self, {name})" for name in names] + (["self.__post_init__()"] if checks else [])
+    exec(f"def __init__(self, {arguments}):\n    " + "\n    ".join(body or ["pass"]), scope)
+    return scope["__init__"]  # type: ignore[no-any-return]
+
+
+def _refuse(self: Any, name: str, *_: Any) -> None:
+    raise AttributeError(f"{type(self).__name__} is frozen: {name} can't change")
+
+
+def _eq(self: Any, other: object) -> Any:
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    return self._fields(self) == self._fields(other)
+
+
+def _hash(self: Any) -> int:
+    return hash((self.__class__, self._fields(self)))
+
+
+def _repr(self: Any) -> str:
+    inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self).__match_args__)
+    return f"{type(self).__name__}({inside})"
+
+
+def _reduce(self: Any) -> tuple[type, tuple[Any, ...]]:
+    return type(self), self._fields(self)

@@ -1,0 +1,1 @@
+"""Program to the text of one backend. A renderer knows no feature."""

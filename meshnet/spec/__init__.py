@@ -1,0 +1,1 @@
+"""Text to Spec: strict, with all problems at once and the place of each."""
