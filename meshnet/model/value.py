@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # a type checker takes this name as true; ``typing`` itse
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar, dataclass_transform
+    from typing import assert_never as assert_never
 
     T = TypeVar("T")
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     def value(cls: type[T]) -> type[T]: ...
 
 else:
+
+    def assert_never(item):
+        """The end of a ``match`` that a type checker has found complete."""
+        raise AssertionError(f"nobody knows what to do with {item!r}")
 
     def value(cls):
         """Turn an annotated class into a frozen, slotted value (fields in order of annotation; no inheritance)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from meshnet.model.errors import UnsupportedError
 from meshnet.model.names import rule_comment
 from meshnet.model.plan import ChainText, EntryText, TableText
 from meshnet.model.program import (
@@ -37,20 +38,15 @@ from meshnet.model.program import (
     Tproxy,
     Zone,
 )
+from meshnet.model.value import assert_never
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import assert_never
+    from collections.abc import Iterator, Sequence
 
     from meshnet.model.cidr import Family
     from meshnet.model.ports import PortRange
     from meshnet.model.program import Match, Program, Rule, Table, Target
-else:
-
-    def assert_never(item):
-        raise AssertionError(f"no words for {item!r}")
-
 
 MULTIPORT_SLOTS = 15
 SYN_FLAGS = "--tcp-flags FIN,SYN,RST,ACK SYN"
@@ -70,7 +66,7 @@ def _table(program: Program, family: Family, table: Table) -> TableText | None:
     texts = []
     for chain in chains:
         rules = (rule for rule in chain.rules if rule.holds_for(family))
-        texts.append(ChainText(chain.name, tuple(text for rule in rules for text in rule_texts(rule))))
+        texts.append(ChainText(chain.name, tuple(text for rule in rules for text in rule_texts(rule, family))))
     entries = tuple(
         EntryText(entry.hook, f"{comment(entry.id)} -j {entry.chain}")
         for entry in program.entries
@@ -83,10 +79,11 @@ def comment(rule_id: str) -> str:
     return f'-m comment --comment "{rule_comment(rule_id)}"'
 
 
-def rule_texts(rule: Rule) -> Iterator[str]:
-    """The rules of iptables that one rule of the program becomes."""
-    choices = [_match(match) for match in sorted(rule.matches, key=_place)]
-    tail = f"{comment(rule.id)} -j {_target(rule.target)}"
+def rule_texts(rule: Rule, family: Family) -> Iterator[str]:
+    """The rules of iptables that one rule of the program becomes for one family."""
+    transport = next((match.name for match in rule.matches if isinstance(match, Protocol)), "")
+    choices = [_match(match, transport) for match in sorted(rule.matches, key=_place)]
+    tail = f"{comment(rule.id)} -j {_target(rule.target, family)}"
     for words in product(*choices):
         yield " ".join((*words, tail)) if words else tail
 
@@ -97,7 +94,7 @@ def _place(match: Match) -> int:
     return order.index(type(match)) if type(match) in order else len(order)
 
 
-def _match(match: Match) -> Sequence[str]:
+def _match(match: Match, transport: str) -> Sequence[str]:  # noqa: C901 (one case for one match is the point)
     """The alternatives, each as words of one rule."""
     match match:
         case Protocol(name):
@@ -111,12 +108,12 @@ def _match(match: Match) -> Sequence[str]:
         case OutInterface(name, negated):
             return _each("-o", (name,), negated)
         case SourcePorts(ports, negated):
-            return _ports("--sport", ports, negated)
+            return _ports(transport, "--sport", ports, negated)
         case DestinationPorts(ports, negated):
-            return _ports("--dport", ports, negated)
+            return _ports(transport, "--dport", ports, negated)
         case Owner(kind, ids, negated):
-            words = _each(f"--{kind}-owner", ids, negated)
-            return (" ".join(f"-m owner {word}" for word in words),) if negated else [f"-m owner {w}" for w in words]
+            words = [f"-m owner {_not(negated)}--{kind}-owner {number}" for number in ids]
+            return (" ".join(words),) if negated else words
         case MarkIs(mark, negated):
             return (f"-m mark {_not(negated)}--mark {mark}",)
         case ConnmarkIs(mark, negated):
@@ -137,19 +134,16 @@ def _not(negated: bool) -> str:
     return "! " if negated else ""
 
 
-def _each(option: str, values: Iterable[object], negated: bool) -> Sequence[str]:
-    if negated:
-        return (" ".join(f"! {option} {item}" for item in values),)
-    return [f"{option} {item}" for item in values]
+def _each(option: str, values: Sequence[object], negated: bool) -> Sequence[str]:
+    if negated and len(values) > 1:
+        raise UnsupportedError([f"iptables takes {option} once: it can't say 'none of these {len(values)}'"])
+    return [f"{_not(negated)}{option} {item}" for item in values]
 
 
-def _ports(option: str, ports: tuple[PortRange, ...], negated: bool) -> Sequence[str]:
-    """A single entry by the protocol's own match, more of them by multiport.
-
-    The module's name is that of the protocol; ``{p}`` is not known here, and iptables finds it itself after ``-p``.
-    """
+def _ports(transport: str, option: str, ports: tuple[PortRange, ...], negated: bool) -> Sequence[str]:
+    """A single entry by the protocol's own match, more of them by multiport."""
     if len(ports) == 1:
-        return (f"{_not(negated)}{option} {_span(ports[0])}",)
+        return (f"-m {transport} {_not(negated)}{option} {_span(ports[0])}",)
     groups: list[list[str]] = [[]]
     used = 0
     for entry in ports:
@@ -167,7 +161,7 @@ def _span(ports: PortRange) -> str:
     return str(ports.first) if ports.single else f"{ports.first}:{ports.last}"
 
 
-def _target(target: Target) -> str:
+def _target(target: Target, family: Family) -> str:
     match target:
         case Accept():
             return "ACCEPT"
@@ -188,6 +182,6 @@ def _target(target: Target) -> str:
         case Redirect(ports):
             return f"REDIRECT --to-ports {ports}"
         case Tproxy(port, mark):
-            return f"TPROXY --on-port {port} --tproxy-mark {mark}"
+            return f"TPROXY --on-port {port} --on-ip {'0.0.0.0' if family == 4 else '::'} --tproxy-mark {mark}"
         case _:
             assert_never(target)
