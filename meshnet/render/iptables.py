@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from meshnet.model.program import Match, Program, Rule, Table, Target
 
 MULTIPORT_SLOTS = 15
+ANY = {4: "0.0.0.0", 6: "::"}  # noqa: S104 (no socket is bound to it; TPROXY reads it as the packet's interface)
 SYN_FLAGS = "--tcp-flags FIN,SYN,RST,ACK SYN"
 
 
@@ -182,6 +183,6 @@ def _target(target: Target, family: Family) -> str:
         case Redirect(ports):
             return f"REDIRECT --to-ports {ports}"
         case Tproxy(port, mark):
-            return f"TPROXY --on-port {port} --on-ip {'0.0.0.0' if family == 4 else '::'} --tproxy-mark {mark}"
+            return f"TPROXY --on-port {port} --on-ip {ANY[family]} --tproxy-mark {mark}"
         case _:
             assert_never(target)
