@@ -108,7 +108,7 @@ class Namespace:
     @property
     def is_initial(self) -> bool:
         """Whether this process came up in it (seen when this module was loaded)."""
-        return _BORN_IN == (self.device, self.inode)
+        return (self.device, self.inode) == _BORN_IN
 
     def entered(self) -> Entered:
         """A context manager: the calling thread is inside, and back where it was afterwards, whatever happens."""
@@ -219,6 +219,11 @@ def open_namespace(place: Where = OWN) -> Namespace:
     except BaseException:
         os.close(fd)
         raise
+
+
+def in_birthplace() -> bool:
+    """Whether the calling thread is in the namespace that this process came up in."""
+    return _identity(OWN_NOW) == _BORN_IN
 
 
 def held(namespace: Namespace, timeout: float = 10.0) -> Held:
