@@ -93,7 +93,7 @@ def ours(line: str) -> bool:
     if names.CHAIN_PREFIX not in line and names.COMMENT_PREFIX not in line:
         return False
     parts = words(line)
-    pairs = tuple(zip(parts, parts[1:], strict=False))
+    pairs = zip(parts, parts[1:], strict=False)  # noqa: RUF007 (itertools is an import more)
     return any(
         (option in ("-A", "-j", "-g") and word.startswith(names.CHAIN_PREFIX))
         or (option == "--comment" and word.startswith(names.COMMENT_PREFIX))
