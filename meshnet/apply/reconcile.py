@@ -8,7 +8,7 @@ mangle. A kill between two steps then leaves both at work, or one, never none. E
 from __future__ import annotations
 
 from meshnet.model.names import NEW_TABLE
-from meshnet.model.plan import ChangeSet, Step
+from meshnet.model.plan import ChangeSet, Observed, Step
 from meshnet.parse.words import comment_of, same_rule
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from meshnet.model.cidr import Family
-    from meshnet.model.plan import EntryText, Observed, Plan, RouteText, TableText
+    from meshnet.model.plan import EntryText, Plan, RouteText, TableText
     from meshnet.model.program import Table
 
 FAMILIES: tuple[Family, ...] = (4, 6)
@@ -43,11 +43,9 @@ def reconcile(plan: Plan, observed: Observed, *, disposable: bool) -> ChangeSet:
     return ChangeSet(tuple(steps), tuple(differences))
 
 
-def fresh_text(plan: Plan, family: Family) -> str:
-    """The restore text of a plan for a namespace that holds nothing of ours."""
-    from meshnet.model.plan import Observed
-
-    return _tables(plan, Observed(), family, False)[0]
+def fresh_steps(plan: Plan) -> tuple[Step, ...]:
+    """The steps of a plan in a namespace that holds nothing at all."""
+    return reconcile(plan, Observed(), disposable=False).steps
 
 
 def _routing(plan: Plan, observed: Observed) -> tuple[list[RouteText], list[RouteText]]:
