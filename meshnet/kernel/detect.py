@@ -6,6 +6,8 @@ where rules already are. Gathering touches the host, ``choose`` is a pure functi
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from meshnet.kernel.run import find, run
 from meshnet.kernel.savetext import sections, words
 from meshnet.kernel.xtables import Xtables, legacy_tables, program
@@ -36,6 +38,10 @@ class Found:
     ours: int = 0
     foreign: int = 0
     problem: str = ""
+
+    @property
+    def usable(self) -> bool:
+        return self.installed and not self.problem
 
 
 @value
@@ -71,7 +77,7 @@ def choose(seen: Sequence[Evidence]) -> Choice:
     The variant that holds rules of ours; else the one with more foreign rules; else what the plain name ``iptables``
     stands for; else nft, else legacy. ``libiptc`` is never chosen by itself: ask for it.
     """
-    usable = tuple(variant for variant in VARIANTS if all(item.of(variant).installed for item in seen))
+    usable = tuple(variant for variant in VARIANTS if all(item.of(variant).usable for item in seen))
     if not usable:
         raise UnsupportedError(_lacking(seen), hint="apt-get install iptables")
     ours = {variant: sum(item.of(variant).ours for item in seen) for variant in usable}
@@ -93,11 +99,10 @@ def ours(line: str) -> bool:
     if names.CHAIN_PREFIX not in line and names.COMMENT_PREFIX not in line:
         return False
     parts = words(line)
-    pairs = zip(parts, parts[1:], strict=False)  # noqa: RUF007 (itertools is an import more)
     return any(
         (option in ("-A", "-j", "-g") and word.startswith(names.CHAIN_PREFIX))
         or (option == "--comment" and word.startswith(names.COMMENT_PREFIX))
-        for option, word in pairs
+        for option, word in pairwise(parts)
     )
 
 
@@ -112,15 +117,12 @@ def _by_count(holders: list[Variant], count: dict[Variant, int], whose: str) -> 
 
 def _lacking(seen: Sequence[Evidence]) -> tuple[str, ...]:
     """Per family what is missing, so that an image with IPv4 tools alone is told apart from one without any."""
-    lacking = []
-    for item in seen:
-        absent = [program(item.family, found.variant) for found in item.found if not found.installed]
-        if absent:
-            every = len(absent) == len(item.found)
-            lacking.append(
-                f"no iptables for IPv{item.family}: {' and '.join(absent)} {'are' if every else 'is'} missing"
-            )
-    return tuple(lacking)
+    return tuple(
+        f"IPv{item.family} with {found.variant}: {found.problem}"
+        for item in seen
+        for found in item.found
+        if not found.usable
+    )
 
 
 def _look(family: Family, variant: Variant) -> Found:
