@@ -19,7 +19,9 @@ class Mark:
         if not 0 <= self.mask <= FULL:
             raise Wrong(f"a mask of more than 32 bits ({self.mask:#x})", "0 to 0xffffffff")
         if self.number & ~self.mask:
-            raise Wrong(f"mark {self.number:#x} has bits outside its mask {self.mask:#x}", "a mask that covers the mark")
+            raise Wrong(
+                f"mark {self.number:#x} has bits outside its mask {self.mask:#x}", "a mask that covers the mark"
+            )
 
     def matches(self, mark: int) -> bool:
         return mark & self.mask == self.number

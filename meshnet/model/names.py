@@ -36,9 +36,9 @@ SIDECAR_ID = 1337
 PASSTHROUGH4, PASSTHROUGH6 = "127.0.0.6", "::6"
 """What a sidecar binds when it passes an inbound connection on: the address says that this packet is done."""
 
-ZONE_SIDECAR, ZONE_CAPTURED = 1, 2
-"""Conntrack zones for DNS: the sidecar's own queries, and the application's captured ones. Without them a sidecar
-that happens to use the application's source port matches the application's entry and is sent back to itself."""
+ZONE_CAPTURED = 2
+"""Conntrack zone of captured DNS queries. Without one, a sidecar that happens to ask from the application's source
+port matches the application's entry and is sent back to itself. Zone 1 stays free for istio's own rules."""
 
 INBOUND_PORT, OUTBOUND_PORT, TUNNEL_PORT, DNS_PORT = 15006, 15001, 15008, 15053
 UNCAPTURED_INBOUND = (15020, 15021, 15090)

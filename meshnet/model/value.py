@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # a type checker takes this name as true; ``typing`` itse
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar, dataclass_transform
+    from typing import assert_never as assert_never
 
     T = TypeVar("T")
 
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 
 else:
 
+    def assert_never(item):
+        """The end of a ``match`` that a type checker has found complete."""
+        raise AssertionError(f"nobody knows what to do with {item!r}")
+
     def value(cls):
         """Turn an annotated class into a frozen, slotted value (fields in order of annotation; no inheritance)."""
-        annotations = cls.__dict__.get("__annotations__", {})
+        annotations = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 (inspect is what this avoids)
         names = tuple(name for name, kind in annotations.items() if not str(kind).startswith("ClassVar"))
         defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
         namespace = {
@@ -62,14 +67,12 @@ def replace(item: T, **changes: Any) -> T:
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     if not names:
-        return lambda item: ()
+        return lambda _: ()
     get = attrgetter(*names)
     return get if len(names) > 1 else lambda item: (get(item),)
 
 
-def _init(
-    made: type, names: tuple[str, ...], defaults: dict[str, Any], checks: bool
-) -> Callable[..., None]:
+def _init(made: type, names: tuple[str, ...], defaults: dict[str, Any], checks: bool) -> Callable[..., None]:
     scope: dict[str, Any] = {f"_set_{name}": made.__dict__[name].__set__ for name in names}
     scope.update({f"_default_{name}": item for name, item in defaults.items()})
     arguments = ", ".join(f"{name}=_default_{name}" if name in defaults else name for name in names)
@@ -82,7 +85,7 @@ def _refuse(self: Any, name: str, *_: Any) -> None:
     raise AttributeError(f"{type(self).__name__} is frozen: {name} can't change")
 
 
-def _eq(self: Any, other: object) -> Any:
+def _eq(self: Any, other: Any) -> Any:
     if other.__class__ is not self.__class__:
         return NotImplemented
     return self._fields(self) == self._fields(other)

@@ -1,0 +1,71 @@
+"""Apply and remove: all or nothing. Remove is the apply of an empty plan, a roll-back that of what was there."""
+
+from __future__ import annotations
+
+from meshnet.apply.observe import observe
+from meshnet.apply.reconcile import reconcile
+from meshnet.model.errors import MeshnetError, ToolError
+from meshnet.model.plan import Plan, Receipt
+from meshnet.model.value import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from meshnet.apply.host import Host
+    from meshnet.model.plan import ChangeSet, Observed
+
+NOTHING = Plan()
+
+
+def changes(host: Host, plan: Plan) -> ChangeSet:
+    """What ``apply`` would do in the namespace that the caller has entered; changes nothing."""
+    return reconcile(plan, observe(host), disposable=disposable(host))
+
+
+def apply(host: Host, plan: Plan) -> Receipt:
+    """Make the namespace hold the plan; when any step fails it is as it was, and the error says so."""
+    before = observe(host)
+    work = reconcile(plan, before, disposable=disposable(host))
+    try:
+        for step in work.steps:
+            host.do(step)
+    except BaseException as error:
+        _roll_back(host, before, error)
+        raise
+    return Receipt(host.name, work)
+
+
+def remove(host: Host) -> Receipt:
+    """Take everything away that is tagged as ours, whichever spec it came from."""
+    return apply(host, NOTHING)
+
+
+def remove_rules(host: Host) -> Receipt:
+    """Take our rules away on this backend and leave routing alone, which another backend's rules still need."""
+    there = observe(host)
+    return apply(host, replace(NOTHING, routing=there.own.routing))
+
+
+def disposable(host: Host) -> bool:
+    """Only nft can take an emptied table away; a legacy table stays as long as its module is loaded."""
+    return host.name == "iptables-nft"
+
+
+def _roll_back(host: Host, before: Observed, cause: BaseException) -> None:
+    """Whatever stopped the work, an error or Ctrl-C: lead the namespace back, or say what stayed."""
+    try:
+        back = reconcile(before.own, observe(host), disposable=disposable(host))
+        for step in back.steps:
+            host.do(step)
+    except MeshnetError as second:
+        detail = "\n".join([*_said(cause), "and taking it back failed too:", *second.lines()])
+        raise ToolError(
+            "the work failed half-way and could not be taken back",
+            hint="meshnet diff shows what is there; apply or remove again finishes it",
+            detail=detail,
+        ) from cause
+    if isinstance(cause, MeshnetError):
+        cause.message += "; the namespace is as it was"
+
+
+def _said(cause: BaseException) -> list[str]:
+    return cause.lines() if isinstance(cause, MeshnetError) else [str(cause) or type(cause).__name__]

@@ -1,0 +1,55 @@
+"""The one door to a namespace for everything that reads or changes it: rules through a backend, routing through ip."""
+
+from __future__ import annotations
+
+from meshnet.kernel import routes
+from meshnet.model.value import assert_never
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from meshnet.kernel.ports import PacketFilter
+    from meshnet.model.cidr import Family
+    from meshnet.model.plan import Step
+
+    class Host(Protocol):
+        """A namespace that the caller has entered. ``families``: those that have tools here."""
+
+        @property
+        def name(self) -> str: ...
+        @property
+        def families(self) -> tuple[Family, ...]: ...
+        def save(self, family: Family, counters: bool = False) -> str: ...
+        def read_routing(self, family: Family) -> str: ...
+        def do(self, step: Step) -> None: ...
+
+
+class LiveHost:
+    """The real thing. ``tables`` is a backend's adapter."""
+
+    def __init__(self, tables: PacketFilter, families: tuple[Family, ...]) -> None:
+        self.tables = tables
+        self.families = families
+
+    @property
+    def name(self) -> str:
+        return self.tables.name
+
+    def save(self, family: Family, counters: bool = False) -> str:
+        return self.tables.save(family, counters=counters)
+
+    def read_routing(self, family: Family) -> str:
+        return routes.answer(routes.ask(family), family)
+
+    def do(self, step: Step) -> None:
+        """Carry out one step, or raise with the tool's words."""
+        match step.tool:
+            case "restore":
+                self.tables.restore(step.family, step.text)
+            case "ip":
+                routes.write(step.family, step.text)
+            case "drop":
+                self.tables.delete_empty_table(step.family, step.text)
+            case _:
+                assert_never(step.tool)

@@ -1,0 +1,173 @@
+"""Plan minus observed: the steps, in the order in which nothing that both the old and the new spec capture slips by.
+
+Routing that is added comes first, routing that goes comes last, so a mark never leads nowhere. Of two tables, the one
+that captures inbound traffic from now on is written first: from TPROXY to REDIRECT that is nat, the other way round
+mangle. A kill between two steps then leaves both at work, or one, never none. Each table is one transaction.
+"""
+
+from __future__ import annotations
+
+from meshnet.model.names import NEW_TABLE
+from meshnet.model.plan import ChangeSet, Observed, Step
+from meshnet.parse.words import comment_of, same_rule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from meshnet.model.cidr import Family
+    from meshnet.model.plan import EntryText, Plan, RouteText, TableText
+    from meshnet.model.program import Table
+
+FAMILIES: tuple[Family, ...] = (4, 6)
+LISTENER = "MESHNET_INBOUND"
+
+
+def reconcile(plan: Plan, observed: Observed, *, disposable: bool) -> ChangeSet:
+    """The change set; ``disposable``: an emptied table that came with us can be taken away again (nft)."""
+    adding, going = _routing(plan, observed)
+    steps: list[Step] = [Step("ip", family, text) for family in FAMILIES if (text := _lines("add", adding, family))]
+    differences: list[str] = []
+    for family in FAMILIES:
+        text, lines = _tables(plan, observed, family, disposable)
+        steps += [Step("restore", family, text)] if text else []
+        differences += lines
+    steps += [
+        Step("ip", family, text) for family in FAMILIES if (text := _lines("del", tuple(reversed(going)), family))
+    ]
+    if disposable:
+        kept = {(table.family, table.table) for table in plan.tables}
+        steps += [Step("drop", family, table) for family, table in sorted(observed.made - kept)]
+    differences += [f"+ ip -{item.family} {item.object} {item.words}" for item in adding]
+    differences += [f"- ip -{item.family} {item.object} {item.words}" for item in going]
+    return ChangeSet(tuple(steps), tuple(differences))
+
+
+def fresh_steps(plan: Plan) -> tuple[Step, ...]:
+    """The steps of a plan in a namespace that holds nothing at all."""
+    return reconcile(plan, Observed(), disposable=False).steps
+
+
+def _routing(plan: Plan, observed: Observed) -> tuple[list[RouteText], list[RouteText]]:
+    there = list(observed.own.routing)
+    wanted = [item for item in plan.routing if not _given(item, observed, there)]
+    adding = [item for item in wanted if item not in there]
+    going = list(there)
+    for item in wanted:
+        if item in going:
+            going.remove(item)  # once: a second copy of the same rule goes
+    return adding, going
+
+
+def _given(item: RouteText, observed: Observed, there: list[RouteText]) -> bool:
+    """An address that was on ``lo`` before us is used as it is, and neither it nor a route for it becomes ours."""
+    if item.object == "addr":
+        return item.words in observed.on_loopback and item not in there
+    if item.object == "route" and item not in there:
+        word = item.words.split()[1]
+        return f"{word}/{32 if item.family == 4 else 128} dev lo" in observed.on_loopback
+    return False
+
+
+def _lines(verb: str, items: Iterable[RouteText], family: Family) -> str:
+    return "".join(f"{item.object} {verb} {item.words}{_tail(item, verb)}\n" for item in items if item.family == family)
+
+
+def _tail(item: RouteText, verb: str) -> str:
+    """Without ``nodad`` an IPv6 address can't be bound for a second, while the kernel asks whether it is taken."""
+    return " nodad" if (item.object, verb, item.family) == ("addr", "add", 6) else ""
+
+
+def _tables(plan: Plan, observed: Observed, family: Family, disposable: bool) -> tuple[str, list[str]]:
+    wanted = {table.table: table for table in plan.tables if table.family == family}
+    there = {table.table: table for table in observed.own.tables if table.family == family}
+    texts: list[str] = []
+    differences: list[str] = []
+    for name in _order(wanted):
+        new, old = wanted.get(name), there.get(name)
+        lines = table_differences(new, old)
+        if not lines:
+            continue
+        tag = disposable and ((family, name) not in observed.present or (family, name) in observed.made)
+        texts.append(_table_text(name, new, old, tag))
+        differences += [
+            f"{line[0]} {'ip6tables' if family == 6 else 'iptables'} -t {name} {line[2:]}" for line in lines
+        ]
+    return "".join(texts), differences
+
+
+def _order(wanted: dict[Table, TableText]) -> tuple[Table, ...]:
+    nat = wanted.get("nat")
+    redirects = nat is not None and any(chain.name == LISTENER for chain in nat.chains)
+    return ("nat", "raw", "mangle") if redirects else ("mangle", "raw", "nat")
+
+
+def table_differences(new: TableText | None, old: TableText | None) -> list[str]:
+    """What has to change in a table, as ``+ -A CHAIN rule`` and ``- -A CHAIN rule``; empty when it is in sync."""
+    wanted = {chain.name: chain.rules for chain in new.chains} if new else {}
+    there = {chain.name: chain.rules for chain in old.chains} if old else {}
+    lines: list[str] = []
+    for name in sorted({*wanted, *there}):
+        if name not in wanted:
+            lines.append(f"- -N {name}")
+        elif name not in there:
+            lines.append(f"+ -N {name}")
+        lines += _chain_differences(name, wanted.get(name, ()), there.get(name, ()))
+    missing, surplus = _entries(new, old)
+    lines += [f"+ -A {entry.hook} {entry.rule}" for entry in missing]
+    lines += [f"- -A {entry.hook} {entry.rule}" for entry in surplus]
+    return lines
+
+
+def _chain_differences(chain: str, wanted: tuple[str, ...], there: tuple[str, ...]) -> list[str]:
+    if wanted == there or (len(wanted) == len(there) and all(map(same_rule, wanted, there))):
+        return []
+    from difflib import SequenceMatcher
+
+    lines: list[str] = []
+    matcher = SequenceMatcher(None, there, wanted, autojunk=False)
+    for _, old_from, old_to, new_from, new_to in (op for op in matcher.get_opcodes() if op[0] != "equal"):
+        lines += [f"- -A {chain} {rule}" for rule in there[old_from:old_to]]
+        lines += [f"+ -A {chain} {rule}" for rule in wanted[new_from:new_to]]
+    return lines
+
+
+def _entries(new: TableText | None, old: TableText | None) -> tuple[list[EntryText], list[EntryText]]:
+    """Entries that are missing, and those that stand there too often or have no chain any more."""
+    surplus = list(old.entries) if old else []
+    missing = []
+    for entry in new.entries if new else ():
+        found = next((item for item in surplus if item.hook == entry.hook and _same_entry(item, entry)), None)
+        if found is None:
+            missing.append(entry)
+        else:
+            surplus.remove(found)
+    return missing, surplus
+
+
+def _same_entry(one: EntryText, other: EntryText) -> bool:
+    return same_rule(_untagged(one.rule), _untagged(other.rule))
+
+
+def _untagged(rule: str) -> str:
+    return rule.replace(NEW_TABLE, "") if comment_of(rule).endswith(NEW_TABLE) else rule
+
+
+def _table_text(name: str, new: TableText | None, old: TableText | None, tag: bool) -> str:
+    """One transaction: chains emptied or made, entries that go, rules, entries that come, chains that go."""
+    chains = new.chains if new else ()
+    kept = {chain.name for chain in chains}
+    stale = [chain.name for chain in old.chains if chain.name not in kept] if old else []
+    missing, surplus = _entries(new, old)
+    lines = [f"*{name}"]
+    lines += [f":{chain} - [0:0]" for chain in (*(chain.name for chain in chains), *stale)]
+    lines += [f"-D {entry.hook} {entry.rule}" for entry in surplus]
+    lines += [f"-A {chain.name} {rule}" for chain in chains for rule in chain.rules]
+    lines += [f"-I {entry.hook} 1 {_tagged(entry.rule) if tag else entry.rule}" for entry in missing]
+    lines += [f"-X {chain}" for chain in stale]
+    return "\n".join([*lines, "COMMIT", ""])
+
+
+def _tagged(rule: str) -> str:
+    comment = comment_of(rule)
+    return rule if comment.endswith(NEW_TABLE) else rule.replace(comment, comment + NEW_TABLE, 1)

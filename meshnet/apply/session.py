@@ -1,0 +1,169 @@
+"""One visit to a namespace: who may enter, which backend and families it speaks, and the work done there."""
+
+from __future__ import annotations
+
+from meshnet.apply import apply as work
+from meshnet.apply.host import LiveHost
+from meshnet.compile.pipeline import compile_spec
+from meshnet.kernel import detect, facts, netns
+from meshnet.kernel.xtables import Xtables
+from meshnet.model.errors import MeshnetError, UnsupportedError
+from meshnet.model.plan import ChangeSet, Receipt
+from meshnet.model.value import replace, value
+from meshnet.render.plan import render
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Literal
+
+    from meshnet.kernel.detect import Backend, Evidence
+    from meshnet.kernel.netns import Where
+    from meshnet.kernel.ports import PacketFilter
+    from meshnet.model.cidr import Family
+    from meshnet.model.facts import Facts
+    from meshnet.model.plan import Plan
+    from meshnet.model.program import Program
+    from meshnet.model.spec import Spec
+
+    Asked = Literal["auto", "iptables-nft", "iptables-legacy", "libiptc"]
+
+LOCK_WAIT = 10.0
+"""Seconds to wait for somebody else's work in the same namespace."""
+
+
+@value
+class Compiled:
+    program: Program
+    plan: Plan
+
+
+class Session:
+    """A context manager; inside, the calling thread is in the namespace and alone there among meshnet's processes.
+
+    PermissionMissing, NamespaceError and BusyError on entering; UnsupportedError when no backend can be used.
+    """
+
+    def __init__(self, place: Where, backend: Asked = "auto", *, alone: bool = True) -> None:
+        netns.require_capabilities(("CAP_NET_ADMIN", "CAP_SYS_ADMIN"), "changing the rules of a network namespace")
+        self.place = place
+        self._asked: Asked = backend
+        self._namespace = netns.open_namespace(place)
+        self._held = netns.held(self._namespace, LOCK_WAIT) if alone else None
+        self._entered = self._namespace.entered()
+        self.notices: list[str] = []
+
+    def __enter__(self) -> Session:
+        try:
+            if self._held is not None:
+                self._held.__enter__()
+            self._entered.__enter__()
+            try:
+                self._look()
+            except BaseException:
+                self.__exit__(None, None, None)
+                raise
+        except BaseException:
+            self._namespace.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.__exit__(kind, error, trace)
+        if self._held is not None:
+            self._held.__exit__(kind, error, trace)
+        self._namespace.close()
+
+    def _look(self) -> None:
+        self.facts: Facts = facts.gather(self.place)
+        seen = tuple(detect.evidence(family) for family in (4, 6))
+        self.evidence: tuple[Evidence, ...] = seen
+        self.families: tuple[Family, ...] = tuple(
+            item.family for item in seen if item.family == 4 or any(found.installed for found in item.found)
+        )
+        usable = [item for item in seen if item.family in self.families]
+        if self._asked == "auto":
+            choice = detect.choose(usable)
+            self.backend: Backend = choice.backend
+            self.reason = choice.reason
+        else:
+            self.backend = self._asked
+            self.reason = "asked for"
+        self.host = LiveHost(adapter(self.backend), self.families)
+
+    def compile(self, spec: Spec) -> Compiled:
+        """The program and plan of a spec here; raises where IPv6 is needed and can't be had."""
+        given = self.facts
+        if 6 not in self.families and 6 in given.families:
+            if spec.families != "auto" or given.global_ipv6:
+                raise UnsupportedError(
+                    ["ip6tables is missing, and this namespace speaks IPv6: its traffic would pass uncaptured"],
+                    hint="apt-get install iptables, or list families: [ipv4] to leave IPv6 alone",
+                )
+            self.notices.append("IPv6 left out: ip6tables is missing, and no interface has a global IPv6 address")
+            given = replace(given, families=(4,))
+        program = compile_spec(spec, given)
+        return Compiled(program, render(program))
+
+    def changes(self, spec: Spec) -> ChangeSet:
+        return work.changes(self.host, self.compile(spec).plan)
+
+    def apply(self, spec: Spec) -> Receipt:
+        """Make the namespace hold the spec, on this backend alone; rules of ours on another one go afterwards."""
+        compiled = self.compile(spec)
+        try:
+            receipt = work.apply(self.host, compiled.plan)
+        except MeshnetError as error:
+            if spec.families != "auto" or compiled.program.families == (4,) or self.facts.global_ipv6:
+                raise
+            receipt = work.apply(self.host, render(compile_spec(spec, replace(self.facts, families=(4,)))))
+            said = " ".join(error.lines())
+            self.notices.append(f"IPv6 left out, no interface has a global IPv6 address: {said}")
+        elsewhere = self._clear_elsewhere()
+        return Receipt(receipt.backend, _joined(receipt.changes, elsewhere), tuple(self.notices))
+
+    def remove(self) -> Receipt:
+        """Take away all that is ours, on every backend that holds any of it."""
+        receipt = work.remove(self.host)
+        return Receipt(receipt.backend, _joined(receipt.changes, self._clear_elsewhere()), tuple(self.notices))
+
+    def removal(self) -> ChangeSet:
+        """What ``remove`` would do."""
+        return work.changes(self.host, work.NOTHING)
+
+    def _clear_elsewhere(self) -> tuple[ChangeSet, ...]:
+        """Rules of ours in the other variant's tables: with both in force, the hook registered last would win."""
+        done: list[ChangeSet] = []
+        for variant in detect.VARIANTS:
+            backend = detect.BACKEND[variant]
+            here = backend == self.backend or (self.backend == "libiptc" and variant == "legacy")
+            families = tuple(item.family for item in self.evidence if item.of(variant).ours)
+            if here or not families:
+                continue
+            rules = LiveHost(adapter(backend), families)
+            done.append(work.remove_rules(rules).changes)
+            self.notices.append(f"rules of ours were in {backend} too: taken away there")
+        return tuple(done)
+
+
+def adapter(backend: Backend) -> PacketFilter:
+    match backend:
+        case "iptables-nft":
+            return Xtables("nft")
+        case "iptables-legacy":
+            return Xtables("legacy")
+        case "libiptc":
+            from meshnet.kernel.xtables_legacy import LegacyLibrary
+
+            if problem := LegacyLibrary.available():
+                raise UnsupportedError([problem], hint="pip install 'meshnet[libiptc]', or another --backend")
+            return LegacyLibrary()
+
+
+def _joined(first: ChangeSet, others: tuple[ChangeSet, ...]) -> ChangeSet:
+    return ChangeSet(
+        (*first.steps, *(step for other in others for step in other.steps)),
+        (*first.differences, *(line for other in others for line in other.differences)),
+    )

@@ -1,0 +1,106 @@
+"""The program while it is being written: passes append, in the order of the pipeline, and never look back."""
+
+from __future__ import annotations
+
+from meshnet.model.cidr import Cidr
+from meshnet.model.program import Chain, Entry, Jump, Program, Return, Rule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from meshnet.model.cidr import Family
+    from meshnet.model.program import Hook, LocalRoute, LoopbackAddress, Match, PolicyRule, Table, Target
+    from meshnet.model.spec import Spec
+
+PRE, OUT = "MESHNET_PRE", "MESHNET_OUT"
+INBOUND, DIVERT, SELF, GUEST = "MESHNET_INBOUND", "MESHNET_DIVERT", "MESHNET_SELF", "MESHNET_GUEST"
+
+
+class Draft:
+    """Chains by table and name, filled by the passes; ``finish`` drops what stayed empty."""
+
+    def __init__(self, spec: Spec, families: tuple[Family, ...]) -> None:
+        self.spec = spec
+        self.families = families
+        self._chains: dict[tuple[Table, str], list[Rule]] = {}
+        self.policy_rules: list[PolicyRule] = []
+        self.local_routes: list[LocalRoute] = []
+        self.loopback_addresses: list[LoopbackAddress] = []
+
+    def add(
+        self,
+        chain: tuple[Table, str],
+        rule_id: str,
+        matches: Iterable[Match],
+        target: Target,
+        origin: str,
+        family: Family | None = None,
+    ) -> None:
+        """Append a rule; its id is ``table.rule_id``."""
+        table, _ = chain
+        self._chains.setdefault(chain, []).append(Rule(f"{table}.{rule_id}", tuple(matches), target, origin, family))
+
+    def blocks(self, cidrs: Iterable[Cidr]) -> list[tuple[Family, tuple[Cidr, ...]]]:
+        """The blocks by family, for the families of this program that have any."""
+        found: dict[Family, list[Cidr]] = {family: [] for family in self.families}
+        for cidr in cidrs:
+            if cidr.family in found:
+                found[cidr.family].append(cidr)
+        return [(family, tuple(blocks)) for family, blocks in found.items() if blocks]
+
+    def finish(self) -> Program:
+        kept = self._reachable()
+        chains = tuple(Chain(table, name, tuple(rules)) for (table, name), rules in kept.items())
+        hooks: tuple[tuple[Hook, str], ...] = (("PREROUTING", PRE), ("OUTPUT", OUT))
+        tables: tuple[Table, ...] = ("raw", "mangle", "nat")
+        entries = tuple(
+            Entry(table, hook, chain) for table in tables for hook, chain in hooks if (table, chain) in kept
+        )
+        return Program(
+            self.spec.name,
+            self.families,
+            chains,
+            entries,
+            tuple(self.policy_rules),
+            tuple(self.local_routes),
+            tuple(self.loopback_addresses),
+        )
+
+    def _reachable(self) -> dict[tuple[Table, str], list[Rule]]:
+        """The chains that a packet can come to and that do something: more than returns, and jumps to nowhere.
+
+        A pass writes its jump before it is known whether a later pass has anything for the chain behind it.
+        """
+        kept = dict(self._chains)
+        while True:
+            trimmed = {
+                (table, name): [
+                    rule for rule in rules if not isinstance(rule.target, Jump) or (table, rule.target.chain) in kept
+                ]
+                for (table, name), rules in kept.items()
+            }
+            called = {
+                (table, rule.target.chain)
+                for (table, _), rules in trimmed.items()
+                for rule in rules
+                if isinstance(rule.target, Jump)
+            }
+            trimmed = {
+                key: rules
+                for key, rules in trimmed.items()
+                if (key[1] in (PRE, OUT) or key in called) and _does_something(rules)
+            }
+            if trimmed == kept:
+                return _in_order(kept)
+            kept = trimmed
+
+
+def _does_something(rules: list[Rule]) -> bool:
+    return any(not isinstance(rule.target, Return) for rule in rules)
+
+
+def _in_order(chains: dict[tuple[Table, str], list[Rule]]) -> dict[tuple[Table, str], list[Rule]]:
+    """By table in the packet's order, then by chain name: the text of a program doesn't depend on who jumped first."""
+    order = {"raw": 0, "mangle": 1, "nat": 2}
+    return dict(sorted(chains.items(), key=lambda item: (order[item[0][0]], item[0][1])))

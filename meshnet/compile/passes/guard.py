@@ -1,0 +1,28 @@
+"""What nothing else may touch: excluded interfaces in every table, and invalid segments where they are dropped.
+
+Scenario behind ``dropInvalid``: a client retransmits a segment outside the window; conntrack calls it INVALID and
+takes no NAT back, so under REDIRECT the pod's own stack answers a connection it never had with a reset.
+"""
+
+from __future__ import annotations
+
+from meshnet.compile.draft import OUT, PRE
+from meshnet.model.program import TABLES, CtState, Drop, InInterface, OutInterface, Return
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from meshnet.compile.draft import Draft
+
+
+def interfaces(draft: Draft) -> None:
+    """An excluded interface is left alone in every table, both directions."""
+    for table in TABLES:
+        for place, name in enumerate(draft.spec.interfaces.exclude):
+            origin = f"interfaces.exclude[{place}]"
+            draft.add((table, PRE), f"in.guard.{name}", [InInterface(name)], Return(), origin)
+            draft.add((table, OUT), f"out.guard.{name}", [OutInterface(name)], Return(), origin)
+
+
+def invalid(draft: Draft) -> None:
+    if draft.spec.drop_invalid:
+        draft.add(("mangle", PRE), "in.guard.invalid", [CtState("INVALID")], Drop(), "dropInvalid")

@@ -1,0 +1,61 @@
+"""What the namespace that this thread is in says about itself."""
+
+from __future__ import annotations
+
+from meshnet.kernel.netns import Where
+from meshnet.model.cidr import Cidr, read_address
+from meshnet.model.errors import Wrong
+from meshnet.model.facts import Facts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from meshnet.model.cidr import Family
+
+IF_INET6 = "/proc/thread-self/net/if_inet6"
+
+
+def gather(place: Where) -> Facts:
+    """Families, a global IPv6 address, resolvers. IPv4 is always there; IPv6 when any interface has an address."""
+    inet6 = [line.split() for line in _read(IF_INET6).splitlines()]
+    families: tuple[Family, ...] = (4, 6) if inet6 else (4,)
+    # Columns: address, index, prefix, scope, flags, name; scope 00 is global (net/ipv6/addrconf.c, if6_seq_show).
+    reachable = any(words[3] == "00" and words[5] != "lo" for words in inet6 if len(words) == 6)
+    path = _resolv_conf(place)
+    return Facts(families, reachable, _nameservers(_read(path)), path)
+
+
+def _resolv_conf(place: Where) -> str:
+    """The file that processes of the namespace see: ``ip netns`` has one by name, a process its own root."""
+    match place:
+        case Where("name", name):
+            own = f"/etc/netns/{name}/resolv.conf"
+            return own if _read(own) else "/etc/resolv.conf"
+        case Where("pid", pid):
+            return f"/proc/{pid}/root/etc/resolv.conf"
+        case _:
+            return "/etc/resolv.conf"
+
+
+def _nameservers(text: str) -> tuple[Cidr, ...]:
+    """resolv.conf(5): ``nameserver ADDRESS``; a scope behind ``%`` says by which link, not who."""
+    found: list[Cidr] = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) < 2 or words[0] != "nameserver":
+            continue
+        try:
+            family, address = read_address(words[1].partition("%")[0])
+        except Wrong:
+            continue  # the resolver library passes over such a line too
+        block = Cidr(family, address, 32 if family == 4 else 128)
+        if block not in found:
+            found.append(block)
+    return tuple(found)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,38 @@
+"""What the rest of meshnet may ask of a packet filter, whoever answers: the tools, the library, or the fake.
+
+``Xtables`` (both variants), ``LegacyLibrary`` and ``fake.FakeXtables`` are of this shape and pass one contract test.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from meshnet.model.cidr import Family
+
+    class Restoring(Protocol):
+        """A restore under way: ``finish`` raises what ``PacketFilter.restore`` would have raised."""
+
+        def finish(self) -> None: ...
+
+        def stop(self) -> None: ...
+
+    class PacketFilter(Protocol):
+        """Rules as iptables-save text, in the namespace that the calling thread is in."""
+
+        @property
+        def name(self) -> str:
+            """``iptables-nft``, ``iptables-legacy`` or ``libiptc``: what ``--backend`` calls it."""
+
+        def save(self, family: Family, counters: bool = False) -> str:
+            """All tables that exist; looking creates none."""
+
+        def restore(self, family: Family, text: str, *, test: bool = False) -> None:
+            """What ``iptables-restore --noflush`` does: each table all or nothing, in the order of the text."""
+
+        def begin(self, family: Family, text: str, *, test: bool = False) -> Restoring:
+            """Start a restore, so that both families run side by side."""
+
+        def delete_empty_table(self, family: Family, table: str) -> bool:
+            """Take a table away that holds nothing; whether it is gone. Legacy ones stay while their module does."""

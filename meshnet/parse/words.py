@@ -1,0 +1,116 @@
+"""When are two rules of iptables the same rule, though different versions print them differently?
+
+Versions differ in the order of matches, in ``-m tcp`` beside ``-p tcp``, in ``/32``, in hexadecimal or decimal marks
+and in a full mask that is written out or not. A comparison by text would call a healthy namespace tampered with.
+"""
+
+from __future__ import annotations
+
+SPELLINGS = {
+    "--to-port": "--to-ports",
+    "--protocol": "-p",
+    "--source": "-s",
+    "--destination": "-d",
+    "--in-interface": "-i",
+    "--out-interface": "-o",
+    "--jump": "-j",
+    "--source-port": "--sport",
+    "--destination-port": "--dport",
+    "--source-ports": "--sports",
+    "--destination-ports": "--dports",
+    "--set-mark": "--set-xmark",
+}
+PROTOCOLS = {"6": "tcp", "17": "udp"}
+FULL_MASK = "0xffffffff"
+
+
+def split(words: str) -> list[str]:
+    """The words of a rule; a quoted comment is one of them."""
+    if '"' not in words:
+        return words.split()
+    found: list[str] = []
+    word, quoted, escaped = "", False, False
+    for letter in words:
+        if escaped:
+            word, escaped = word + letter, False
+        elif letter == "\\" and quoted:
+            escaped = True
+        elif letter == '"':
+            quoted = not quoted
+        elif letter == " " and not quoted:
+            found += [word] if word else []
+            word = ""
+        else:
+            word += letter
+    return [*found, word] if word else found
+
+
+def comment_of(words: str) -> str:
+    """The text of a rule's comment, or nothing."""
+    if "--comment" not in words:
+        return ""
+    parts = split(words)
+    return parts[parts.index("--comment") + 1] if "--comment" in parts[:-1] else ""
+
+
+def target_of(words: str) -> str:
+    parts = split(words)
+    for flag in ("-j", "-g"):
+        if flag in parts[:-1]:
+            return parts[parts.index(flag) + 1]
+    return ""
+
+
+def same_rule(one: str, other: str) -> bool:
+    return one == other or canonical(one) == canonical(other)
+
+
+def canonical(words: str) -> tuple[tuple[str, ...], ...]:
+    """A rule's options, each as (name, negation, values …), sorted; equal for equal rules of any version."""
+    options: list[tuple[str, ...]] = []
+    current: list[str] = []
+    negated = False
+    for word in split(words):
+        if word == "!":
+            negated = True
+        elif word.startswith("-") and len(word) > 1 and not word[1].isdigit():
+            options += _finished(current)
+            current = [SPELLINGS.get(word, word), "!" if negated else ""]
+            negated = False
+        else:
+            current.append(word)
+            if negated:  # the older way: the negation between an option and its value
+                current[1], negated = "!", False
+    return tuple(sorted([*options, *_finished(current)]))
+
+
+def _finished(current: list[str]) -> list[tuple[str, ...]]:
+    if not current or current[0] == "-m":
+        return []
+    name, negation, *values = current
+    values = [_value(name, item) for item in values]
+    if name == "--tproxy-mark" or name.endswith("mark"):
+        values = [item.removesuffix(f"/{FULL_MASK}") for item in values]
+    if name == "--on-ip" and values in (["0.0.0.0"], ["::"]):  # noqa: S104 (what is printed when none was given)
+        return []
+    return [(name, negation, *values)]
+
+
+def _value(name: str, text: str) -> str:
+    if name == "-p":
+        return PROTOCOLS.get(text, text)
+    if name in ("-s", "-d"):
+        return text.removesuffix("/32") if ":" not in text else text.removesuffix("/128")
+    if "mark" in name or "mask" in name:
+        return "/".join(_number(part) for part in text.split("/"))
+    if name == "--ctstate":
+        return ",".join(sorted(text.split(",")))
+    return text
+
+
+def _number(text: str) -> str:
+    """A number in hexadecimal, however it was written; anything else as it is."""
+    try:
+        return hex(int(text, 0))
+    except ValueError:
+        return text

@@ -1,0 +1,188 @@
+"""Program to the rules of iptables, in the words and the order in which iptables-save prints them.
+
+A match with several values becomes one rule for each value (ports: for each 15 slots of multiport, of which a range
+takes two; libxt_multiport). A negated match with several values becomes several matches of one rule.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from meshnet.model.errors import UnsupportedError
+from meshnet.model.names import rule_comment
+from meshnet.model.plan import ChainText, EntryText, TableText
+from meshnet.model.program import (
+    TABLES,
+    Accept,
+    ConnmarkIs,
+    CtDirection,
+    CtState,
+    Destination,
+    DestinationPorts,
+    Drop,
+    InInterface,
+    Jump,
+    MarkIs,
+    OutInterface,
+    Owner,
+    Protocol,
+    Redirect,
+    RestoreMark,
+    Return,
+    SaveMark,
+    SetMark,
+    SocketIs,
+    Source,
+    SourcePorts,
+    Syn,
+    Tproxy,
+    Zone,
+)
+from meshnet.model.value import assert_never
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from meshnet.model.cidr import Family
+    from meshnet.model.ports import PortRange
+    from meshnet.model.program import Match, Program, Rule, Table, Target
+
+MULTIPORT_SLOTS = 15
+ANY = {4: "0.0.0.0", 6: "::"}  # noqa: S104 (no socket is bound to it; TPROXY reads it as the packet's interface)
+SYN_FLAGS = "--tcp-flags FIN,SYN,RST,ACK SYN"
+
+
+def render(program: Program) -> tuple[TableText, ...]:
+    """One text for each family and table that the program has chains in."""
+    return tuple(
+        table for family in program.families for name in TABLES if (table := _table(program, family, name)) is not None
+    )
+
+
+def _table(program: Program, family: Family, table: Table) -> TableText | None:
+    chains = [chain for chain in program.chains if chain.table == table]
+    if not chains:
+        return None
+    texts = []
+    for chain in chains:
+        rules = (rule for rule in chain.rules if rule.holds_for(family))
+        texts.append(ChainText(chain.name, tuple(text for rule in rules for text in rule_texts(rule, family))))
+    entries = tuple(
+        EntryText(entry.hook, f"{comment(entry.id)} -j {entry.chain}")
+        for entry in program.entries
+        if entry.table == table
+    )
+    return TableText(family, table, tuple(texts), entries)
+
+
+def comment(rule_id: str) -> str:
+    return f'-m comment --comment "{rule_comment(rule_id)}"'
+
+
+def rule_texts(rule: Rule, family: Family) -> Iterator[str]:
+    """The rules of iptables that one rule of the program becomes for one family."""
+    transport = next((match.name for match in rule.matches if isinstance(match, Protocol)), "")
+    choices = [_match(match, transport) for match in sorted(rule.matches, key=_place)]
+    tail = f"{comment(rule.id)} -j {_target(rule.target, family)}"
+    for words in product(*choices):
+        yield " ".join((*words, tail)) if words else tail
+
+
+def _place(match: Match) -> int:
+    """iptables-save prints the matches that are part of every rule first, in this order."""
+    order = (Source, Destination, InInterface, OutInterface, Protocol, SourcePorts, DestinationPorts)
+    return order.index(type(match)) if type(match) in order else len(order)
+
+
+def _match(match: Match, transport: str) -> Sequence[str]:  # noqa: C901 (one case for one match is the point)
+    """The alternatives, each as words of one rule."""
+    match match:
+        case Protocol(name):
+            return (f"-p {name}",)
+        case Source(cidrs, negated):
+            return _each("-s", cidrs, negated)
+        case Destination(cidrs, negated):
+            return _each("-d", cidrs, negated)
+        case InInterface(name, negated):
+            return _each("-i", (name,), negated)
+        case OutInterface(name, negated):
+            return _each("-o", (name,), negated)
+        case SourcePorts(ports, negated):
+            return _ports(transport, "--sport", ports, negated)
+        case DestinationPorts(ports, negated):
+            return _ports(transport, "--dport", ports, negated)
+        case Owner(kind, ids, negated):
+            words = [f"-m owner {_not(negated)}--{kind}-owner {number}" for number in ids]
+            return (" ".join(words),) if negated else words
+        case MarkIs(mark, negated):
+            return (f"-m mark {_not(negated)}--mark {mark}",)
+        case ConnmarkIs(mark, negated):
+            return (f"-m connmark {_not(negated)}--mark {mark}",)
+        case CtState(state, negated):
+            return (f"-m conntrack {_not(negated)}--ctstate {state}",)
+        case CtDirection(direction):
+            return (f"-m conntrack --ctdir {direction}",)
+        case SocketIs(transparent):
+            return ("-m socket --transparent" if transparent else "-m socket",)
+        case Syn(negated):
+            return (f"-m tcp {_not(negated)}{SYN_FLAGS}",)
+        case _:
+            assert_never(match)
+
+
+def _not(negated: bool) -> str:
+    return "! " if negated else ""
+
+
+def _each(option: str, values: Sequence[object], negated: bool) -> Sequence[str]:
+    if negated and len(values) > 1:
+        raise UnsupportedError([f"iptables takes {option} once: it can't say 'none of these {len(values)}'"])
+    return [f"{_not(negated)}{option} {item}" for item in values]
+
+
+def _ports(transport: str, option: str, ports: tuple[PortRange, ...], negated: bool) -> Sequence[str]:
+    """A single entry by the protocol's own match, more of them by multiport."""
+    if len(ports) == 1:
+        return (f"-m {transport} {_not(negated)}{option} {_span(ports[0])}",)
+    groups: list[list[str]] = [[]]
+    used = 0
+    for entry in ports:
+        slots = 1 if entry.single else 2
+        if used + slots > MULTIPORT_SLOTS:
+            groups.append([])
+            used = 0
+        groups[-1].append(_span(entry))
+        used += slots
+    words = [f"-m multiport {_not(negated)}{option}s {','.join(group)}" for group in groups]
+    return (" ".join(words),) if negated else words
+
+
+def _span(ports: PortRange) -> str:
+    return str(ports.first) if ports.single else f"{ports.first}:{ports.last}"
+
+
+def _target(target: Target, family: Family) -> str:
+    match target:
+        case Accept():
+            return "ACCEPT"
+        case Drop():
+            return "DROP"
+        case Return():
+            return "RETURN"
+        case Jump(chain):
+            return chain
+        case SetMark(mark):
+            return f"MARK --set-xmark {mark}"
+        case SaveMark(mask):
+            return f"CONNMARK --save-mark --nfmask {mask:#x} --ctmask {mask:#x}"
+        case RestoreMark(mask):
+            return f"CONNMARK --restore-mark --nfmask {mask:#x} --ctmask {mask:#x}"
+        case Zone(number):
+            return f"CT --zone {number}"
+        case Redirect(ports):
+            return f"REDIRECT --to-ports {ports}"
+        case Tproxy(port, mark):
+            return f"TPROXY --on-port {port} --on-ip {ANY[family]} --tproxy-mark {mark}"
+        case _:
+            assert_never(target)
