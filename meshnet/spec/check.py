@@ -46,20 +46,21 @@ def problems(spec: Spec) -> list[tuple[str, str, str]]:
 def _identity(spec: Spec) -> Iterator[Conflict]:
     if spec.sidecar.known:
         return
-    asked = [
-        word
-        for word, asks in (
-            (f"outbound.mode is {spec.outbound.mode}", spec.outbound.mode != "none"),
-            (f"dns.capture is {spec.dns.capture}", spec.dns.capture != "off"),
+    asked = {
+        path: word
+        for path, word, asks in (
+            ("outbound.mode", spec.outbound.mode, spec.outbound.mode != "none"),
+            ("dns.capture", spec.dns.capture, spec.dns.capture != "off"),
         )
         if asks
-    ]
+    }
     if asked:
+        reason = " and ".join(f"{path} is {word}" for path, word in asked.items())
         yield Conflict(
             "sidecar",
-            f"no uid, gid or mark, so the proxy's own traffic would be captured again ({' and '.join(asked)})",
+            f"no uid, gid or mark, so the proxy's own traffic would be captured again ({reason})",
             "at least one, such as uids: [1337]",
-            ("sidecar.uids", "sidecar.gids", "sidecar.mark", "outbound.mode", "dns.capture"),
+            ("sidecar.uids", "sidecar.gids", "sidecar.mark", *asked),
         )
 
 

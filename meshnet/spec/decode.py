@@ -151,8 +151,8 @@ class Decoder:
         return _Refused()
 
 
-class _Refused(Exception):  # noqa: N818  (the problem is noted; this only leaves the field)
-    pass
+class _Refused(Exception):
+    """Leaves a field whose problem is noted."""
 
 
 def find_line(lines: dict[str, int], items: dict[str, list[int]], path: str) -> int:

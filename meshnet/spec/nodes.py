@@ -71,4 +71,6 @@ def node_of(plain: object) -> Node:
         return Listing(0, [node_of(item) for item in plain])
     if isinstance(plain, str):
         return Scalar(0, plain, plain=False)
-    return Scalar(0, {None: "null", True: "true", False: "false"}.get(plain) or str(plain))
+    if plain is None or isinstance(plain, bool):
+        return Scalar(0, "null" if plain is None else "true" if plain else "false")
+    return Scalar(0, str(plain))

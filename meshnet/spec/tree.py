@@ -12,6 +12,7 @@ from meshnet.spec.problem import Problem, refusal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     import yaml
 
@@ -42,7 +43,9 @@ def read_tree(text: str, file: str) -> Mapping:
     return root
 
 
-class _Stop(Exception):  # noqa: N818  (it ends the reading; what a caller sees is a SpecError)
+class _Stop(Exception):
+    """Ends the reading; what a caller sees is a SpecError."""
+
     def __init__(self, line: int, what: str, right: str) -> None:
         super().__init__(what)
         self.problem = Problem(line, "", what, right)
@@ -59,7 +62,7 @@ class _Builder:
         self._keys: list[Node | None] = []
         self._anchors: dict[str, Node] = {}
 
-    def take(self, event: yaml.Event) -> None:
+    def take(self, event: Any) -> None:
         name = type(event).__name__
         if name == "ScalarEvent":
             self._put(event, Scalar(event.start_mark.line + 1, event.value, not event.style))
@@ -77,14 +80,14 @@ class _Builder:
             if self._documents > 1:
                 raise _Stop(event.start_mark.line + 1, "a second document", "one Interception in a file")
 
-    def _begin(self, event: yaml.Event, node: Listing | Mapping) -> None:
+    def _begin(self, event: Any, node: Listing | Mapping) -> None:
         self._put(event, node)
         self._open.append(node)
         self._keys.append(None)
         if len(self._open) > DEEPEST:
             raise _Stop(node.line, f"nested more than {DEEPEST} levels deep", "a spec has four levels")
 
-    def _alias(self, event: yaml.Event) -> None:
+    def _alias(self, event: Any) -> None:
         """The node that was anchored. Decoding goes by the spec's own shape, so a node in itself is no endless way."""
         line = event.start_mark.line + 1
         node = self._anchors.get(event.anchor)
@@ -92,7 +95,7 @@ class _Builder:
             raise _Stop(line, f"an alias of nothing (*{printable(event.anchor)})", "an anchor above it, or the value")
         self._place(Scalar(line, node.text, node.plain) if isinstance(node, Scalar) else node)
 
-    def _put(self, event: yaml.Event, node: Node) -> None:
+    def _put(self, event: Any, node: Node) -> None:
         if event.tag is not None:
             tag = printable(event.tag.replace("tag:yaml.org,2002:", "!!"))
             self.problems.append(Problem(node.line, "", f"a YAML tag ({tag})", "the value alone"))
@@ -116,7 +119,7 @@ class _Builder:
             self._keys[-1] = None
 
 
-def _events(text: str) -> Iterator[yaml.Event]:
+def _events(text: str) -> Iterator[Any]:
     import yaml  # a third of a spec's loading time; the library's callers who build a Spec by hand never pay it
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -144,5 +147,9 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> _Stop:
     if line <= len(lines) and lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())].count("\t"):
         return _Stop(line, "a tab in the indentation", "blanks; YAML takes no tabs there")
     if "node content" in said:
-        return _Stop(line, "nothing between two commas, or a bracket too many", "a value for each comma")
+        return _Stop(
+            line,
+            "nothing between two commas, or a bracket too many",
+            "a value for each comma; in brackets, ::6 needs quotes",
+        )
     return _Stop(line, f"not YAML ({printable(said, 160)})", "key: value, two blanks for each level")
