@@ -1,0 +1,163 @@
+"""What fields must be to each other. Each rule is one function; all of them are asked, whatever the others found."""
+
+from __future__ import annotations
+
+from meshnet.model.cidr import LOOPBACK
+from meshnet.model.marks import FULL
+from meshnet.model.value import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meshnet.model.cidr import Cidr
+    from meshnet.model.ports import PortRange
+    from meshnet.model.spec import Spec
+
+
+@value
+class Conflict:
+    """``involved`` are the fields that decide it, without list places; ``path`` is where a person looks first."""
+
+    path: str
+    what: str
+    right: str
+    involved: tuple[str, ...]
+
+
+def conflicts(spec: Spec) -> list[Conflict]:
+    """Every rule that a Spec breaks, in the order of the document's fields."""
+    return [conflict for rule in RULES for conflict in rule(spec)]
+
+
+def problems(spec: Spec) -> list[tuple[str, str, str]]:
+    """Everything that is wrong with a Spec built by hand, field by field and between them: (path, what, right)."""
+    from meshnet.spec.decode import Decoder
+    from meshnet.spec.dump import document_of
+    from meshnet.spec.nodes import Mapping, node_of
+
+    root = node_of(document_of(spec))
+    assert isinstance(root, Mapping)
+    decoder = Decoder()
+    decoder.document(root)
+    return [(problem.path, problem.what, problem.right) for problem in decoder.problems]
+
+
+def _identity(spec: Spec) -> Iterator[Conflict]:
+    if spec.sidecar.known:
+        return
+    asked = {
+        path: word
+        for path, word, asks in (
+            ("outbound.mode", spec.outbound.mode, spec.outbound.mode != "none"),
+            ("dns.capture", spec.dns.capture, spec.dns.capture != "off"),
+        )
+        if asks
+    }
+    if asked:
+        reason = " and ".join(f"{path} is {word}" for path, word in asked.items())
+        yield Conflict(
+            "sidecar",
+            f"no uid, gid or mark, so the proxy's own traffic would be captured again ({reason})",
+            "at least one, such as uids: [1337]",
+            ("sidecar.uids", "sidecar.gids", "sidecar.mark", *asked),
+        )
+
+
+def _range(spec: Spec) -> Iterator[Conflict]:
+    if spec.inbound.port.single or spec.inbound.mode == "redirect":
+        return
+    yield Conflict(
+        "inbound.port",
+        f"a range with mode {spec.inbound.mode} ({spec.inbound.port})",
+        f"one port, such as {spec.inbound.port.first}, or mode: redirect",
+        ("inbound.port", "inbound.mode"),
+    )
+
+
+def _marks(spec: Spec) -> Iterator[Conflict]:
+    marks, mask = spec.marks, spec.marks.mask
+    named = {"sidecar.mark": spec.sidecar.mark, "marks.inbound": marks.inbound, "marks.outbound": marks.outbound}
+    for path, mark in named.items():
+        if mark is not None and mark & ~mask & FULL:
+            right = f"bits of {mask:#x}, or a mask that covers it, such as {(mask | mark) & FULL:#x}"
+            yield Conflict(path, f"bits outside marks.mask ({mark:#x})", right, (path, "marks.mask"))
+    for path, other in (
+        ("sidecar.mark", "marks.inbound"),
+        ("sidecar.mark", "marks.outbound"),
+        ("marks.outbound", "marks.inbound"),
+    ):
+        one, two = named[path], named[other]
+        if one is not None and two is not None and one & mask == two & mask:
+            what = f"the same as {other} under the mask ({one:#x})"
+            yield Conflict(path, what, "a mark of its own", (path, other, "marks.mask"))
+
+
+def _ports(spec: Spec) -> Iterator[Conflict]:
+    """Two listeners on one port: the second never starts, or takes what was meant for the first."""
+    taken: list[tuple[str, PortRange | int, tuple[str, ...]]] = []
+    if spec.inbound.active:
+        taken.append(("inbound.port", spec.inbound.port, ("inbound.port", "inbound.mode", "inbound.ports")))
+        if spec.inbound.tunnel_port is not None:
+            taken.append(("inbound.tunnelPort", spec.inbound.tunnel_port, ("inbound.tunnelPort", "inbound.mode")))
+    if spec.outbound.active:
+        taken.append(("outbound.port", spec.outbound.port, ("outbound.port", "outbound.mode", "outbound.cidrs")))
+    if spec.dns.capture != "off":
+        taken.append(("dns.port", spec.dns.port, ("dns.port", "dns.capture")))
+    for place, (path, port, involved) in enumerate(taken):
+        for other, before, others in taken[:place]:
+            if not isinstance(port, int) or (before != port if isinstance(before, int) else not before.covers(port)):
+                continue
+            yield Conflict(path, f"the port of {other} too ({port})", "a port of its own", involved + others)
+
+
+def _interfaces(spec: Spec) -> Iterator[Conflict]:
+    for place, name in enumerate(spec.interfaces.guest):
+        for excluded in spec.interfaces.exclude:
+            wild = excluded.endswith("+")
+            if name == excluded or (wild and name.startswith(excluded[:-1])):
+                yield Conflict(
+                    f"interfaces.guest[{place}]",
+                    f"excluded by interfaces.exclude too ({excluded})",
+                    "one of the two; an excluded interface is left alone",
+                    ("interfaces.guest", "interfaces.exclude"),
+                )
+
+
+def _dead_cidrs(spec: Spec) -> Iterator[Conflict]:
+    if spec.outbound.cidrs == "*":
+        return
+    excluded, loopback = frozenset(spec.outbound.exclude_cidrs), spec.outbound.loopback_cidr
+    for place, block in enumerate(spec.outbound.cidrs):
+        path = f"outbound.cidrs[{place}]"
+        if block in excluded:
+            what = f"in excludeCidrs too, where exclusion wins ({block})"
+            yield Conflict(path, what, "one of the two", ("outbound.cidrs", "outbound.excludeCidrs"))
+        if loopback.covers(block):
+            what = f"inside loopbackCidr {loopback}, which stays direct ({block})"
+            right = "a narrower loopbackCidr, or no such entry"
+            yield Conflict(path, what, right, ("outbound.cidrs", "outbound.loopbackCidr"))
+        elif LOOPBACK[6].covers(block):
+            what = f"the IPv6 loopback address, which stays direct ({block})"
+            yield Conflict(path, what, "no such entry", ("outbound.cidrs",))
+
+
+def _families(spec: Spec) -> Iterator[Conflict]:
+    if spec.families == "auto":
+        return
+    lists: dict[str, tuple[Cidr, ...]] = {
+        "inbound.excludeSources": spec.inbound.exclude_sources,
+        "outbound.cidrs": () if spec.outbound.cidrs == "*" else spec.outbound.cidrs,
+        "outbound.excludeCidrs": spec.outbound.exclude_cidrs,
+        "dns.resolvers": spec.dns.resolvers,
+    }
+    for path, blocks in lists.items():
+        for place, block in enumerate(blocks):
+            if block.family not in spec.families:
+                said = block.address if path == "dns.resolvers" else block
+                what = f"an IPv{block.family} entry, and families leaves IPv{block.family} out ({said})"
+                right = f"no such entry, or ipv{block.family} in families"
+                yield Conflict(f"{path}[{place}]", what, right, (path, "families"))
+
+
+RULES = (_identity, _range, _marks, _ports, _interfaces, _dead_cidrs, _families)
