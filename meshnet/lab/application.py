@@ -12,14 +12,17 @@ import json
 import signal
 import socket
 import sys
+from typing import TYPE_CHECKING
 
-from meshnet.model.cidr import Family
 from meshnet.model.errors import REFUSED, WRONG_USAGE, Wrong
 from meshnet.model.ports import read_port
 from meshnet.model.value import value
 from meshnet.sidecar.listener import listening
 from meshnet.sidecar.origin import endpoint_of
 from meshnet.sidecar.privilege import CAP_NET_BIND_SERVICE, become, die_with_parent, keep_only
+
+if TYPE_CHECKING:
+    from meshnet.model.cidr import Family
 
 HEAD_BYTES = 16384
 IDLE_SECONDS = 30.0

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from meshnet.model.cidr import Family, read_address
+from meshnet.model.cidr import read_address
 from meshnet.model.errors import Wrong
 from meshnet.model.marks import FULL
 from meshnet.model.names import INBOUND_MARK, OUTBOUND_PORT, PASSTHROUGH4, PASSTHROUGH6, SIDECAR_ID
 from meshnet.model.ports import PortRange, read_port, read_ports
-from meshnet.model.spec import InboundMode, OutboundMode, Spec, port
+from meshnet.model.spec import Spec, port
 from meshnet.model.value import value
+
+if TYPE_CHECKING:
+    from meshnet.model.cidr import Family
+    from meshnet.model.spec import InboundMode, OutboundMode
 
 Dials = Literal["original", "loopback"]
 

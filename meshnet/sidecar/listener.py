@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from meshnet.model.cidr import Family
 from meshnet.model.value import value
 from meshnet.sidecar.config import Settings
 from meshnet.sidecar.ledger import Direction
 from meshnet.sidecar.upstream import transparent
+
+if TYPE_CHECKING:
+    from meshnet.model.cidr import Family
 
 BACKLOG = 1024
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import socket
 import struct
+from typing import TYPE_CHECKING
 
-from meshnet.model.cidr import Family
 from meshnet.model.value import value
+
+if TYPE_CHECKING:
+    from meshnet.model.cidr import Family
 
 SO_ORIGINAL_DST = 80
 """linux/netfilter_ipv4.h; IP6T_SO_ORIGINAL_DST in linux/netfilter_ipv6/ip6_tables.h is the same number."""
