@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Backend = Literal["iptables-nft", "iptables-legacy", "libiptc"]
 
 VARIANTS: tuple[Variant, ...] = ("nft", "legacy")
+UNREADABLE = "tables exist, but "
 BACKEND: dict[Variant, Backend] = {"nft": "iptables-nft", "legacy": "iptables-legacy"}
 
 
@@ -53,6 +54,11 @@ class Evidence:
     system: Variant | Literal[""] = ""
     version: str = ""
 
+    @property
+    def usable(self) -> bool:
+        """Whether any variant can be used for this family; an image may have the IPv4 tools alone."""
+        return any(item.usable for item in self.found)
+
     def of(self, variant: Variant) -> Found:
         return next(item for item in self.found if item.variant == variant)
 
@@ -78,20 +84,15 @@ def choose(seen: Sequence[Evidence]) -> Choice:
     stands for; else nft, else legacy. ``libiptc`` is never chosen by itself: ask for it.
     """
     usable = tuple(variant for variant in VARIANTS if all(item.of(variant).usable for item in seen))
-    if not usable:
-        raise UnsupportedError(_lacking(seen), hint="apt-get install iptables")
-    ours = {variant: sum(item.of(variant).ours for item in seen) for variant in usable}
-    foreign = {variant: sum(item.of(variant).foreign for item in seen) for variant in usable}
-    for count, whose in ((ours, "rules of ours"), (foreign, "foreign rules")):
-        holders = [variant for variant in usable if count[variant]]
-        if holders:
-            return _by_count(holders, count, whose)
-    system = next((item.system for item in seen if item.system), "")
-    if system and system in usable:
-        version = next(item.version for item in seen if item.system)
-        return Choice(BACKEND[system], f"no rules yet, and iptables is {version}")
-    which = "no rules yet, and the plain name iptables is not installed" if not system else "no rules yet"
-    return Choice(BACKEND[usable[0]], f"{which}: {program(seen[0].family, usable[0])} is there")
+    stuck = [variant for variant in VARIANTS if variant not in usable and any(item.of(variant).ours for item in seen)]
+    if not usable or stuck:
+        # Our rules in a variant that can't be used for all families: a second set in the other variant would
+        # capture twice, so there is no right choice until the tool is there.
+        held = tuple(f"iptables-{variant} holds rules of ours" for variant in stuck)
+        raise UnsupportedError((*held, *_lacking(seen)), hint="apt-get install iptables")
+    unread = [line for line in _lacking(seen) if UNREADABLE in line]
+    choice = _chosen(seen, usable)
+    return Choice(choice.backend, "; ".join((choice.reason, *unread)))
 
 
 def ours(line: str) -> bool:
@@ -104,6 +105,21 @@ def ours(line: str) -> bool:
         or (option == "--comment" and word.startswith(names.COMMENT_PREFIX))
         for option, word in pairwise(parts)
     )
+
+
+def _chosen(seen: Sequence[Evidence], usable: tuple[Variant, ...]) -> Choice:
+    ours = {variant: sum(item.of(variant).ours for item in seen) for variant in usable}
+    foreign = {variant: sum(item.of(variant).foreign for item in seen) for variant in usable}
+    for count, whose in ((ours, "rules of ours"), (foreign, "foreign rules")):
+        holders = [variant for variant in usable if count[variant]]
+        if holders:
+            return _by_count(holders, count, whose)
+    system = next((item.system for item in seen if item.system), "")
+    if system and system in usable:
+        version = next(item.version for item in seen if item.system)
+        return Choice(BACKEND[system], f"no rules yet, and iptables is {version}")
+    which = "no rules yet, and the plain name iptables is not installed" if not system else "no rules yet"
+    return Choice(BACKEND[usable[0]], f"{which}: {program(seen[0].family, usable[0])} is there")
 
 
 def _by_count(holders: list[Variant], count: dict[Variant, int], whose: str) -> Choice:
@@ -131,7 +147,7 @@ def _look(family: Family, variant: Variant) -> Found:
     if not installed:
         # the rules may be there all the same: loaded from the host, by a CNI plugin or an injector's image
         there = variant == "legacy" and bool(legacy_tables(family))
-        problem = f"tables exist, but {tools[0]} is missing" if there else f"{tools[0]} is missing"
+        problem = f"{UNREADABLE}{tools[0]} is missing" if there else f"{tools[0]} is missing"
         return Found(variant, False, problem=problem)
     try:
         text = Xtables(variant).save(family)

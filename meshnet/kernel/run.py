@@ -142,8 +142,8 @@ class Started:
             if not self._ended(self._deadline - time.monotonic()):
                 self.stop()
                 raise ToolError(f"{self.argv[0]} did not end within {self._timeout:g} s and was killed")
-            code = _reap(self.pid, self.argv[0])
-            self.pid = 0
+            pid, self.pid = self.pid, 0  # before the reaping: the number may belong to somebody else right after it
+            code = _reap(pid, self.argv[0])
             return Ran(self.argv, code, _content(self._out), _content(self._err))
         finally:
             self.stop()
