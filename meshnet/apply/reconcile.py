@@ -122,6 +122,8 @@ def table_differences(new: TableText | None, old: TableText | None) -> list[str]
 def _chain_differences(chain: str, wanted: tuple[str, ...], there: tuple[str, ...]) -> list[str]:
     if wanted == there or (len(wanted) == len(there) and all(map(same_rule, wanted, there))):
         return []
+    if not there or not wanted:
+        return [f"- -A {chain} {rule}" for rule in there] + [f"+ -A {chain} {rule}" for rule in wanted]
     from difflib import SequenceMatcher
 
     lines: list[str] = []

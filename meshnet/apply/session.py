@@ -8,17 +8,20 @@ from meshnet.compile.pipeline import compile_spec
 from meshnet.kernel import detect, facts, netns
 from meshnet.kernel.xtables import Xtables
 from meshnet.model.errors import MeshnetError, UnsupportedError
+from meshnet.model.names import rule_id_of
 from meshnet.model.plan import ChangeSet, Receipt
 from meshnet.model.value import replace, value
+from meshnet.parse import saved
+from meshnet.parse.words import comment_of
 from meshnet.render.plan import render
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Literal
+    from typing import Any, Literal
 
     from meshnet.kernel.detect import Backend, Evidence
-    from meshnet.kernel.netns import Where
+    from meshnet.kernel.netns import Namespace, Where
     from meshnet.kernel.ports import PacketFilter
     from meshnet.model.cidr import Family
     from meshnet.model.facts import Facts
@@ -133,6 +136,28 @@ class Session:
         """What ``remove`` would do."""
         return work.changes(self.host, work.NOTHING)
 
+    @property
+    def namespace(self) -> Namespace:
+        return self._namespace
+
+    def counters(self) -> dict[tuple[Family, str, str, str], int]:
+        """How many packets each rule of ours has seen, by family, table, chain and words."""
+        return {
+            (family, table.name, rule.chain, rule.words): rule.packets
+            for family in self.families
+            for table in saved.parse(self.host.save(family, counters=True))
+            for rule in table.rules
+            if rule_id_of(comment_of(rule.words))
+        }
+
+    def untouched(self, before: dict[tuple[Family, str, str, str], int]) -> tuple[dict[str, Any], ...]:
+        """The rules of ours that have seen no packet since ``before``."""
+        return tuple(
+            {"family": family, "table": table, "id": rule_id_of(comment_of(words)), "rule": f"-A {chain} {words}"}
+            for (family, table, chain, words), packets in self.counters().items()
+            if packets == before.get((family, table, chain, words), 0)
+        )
+
     def _clear_elsewhere(self) -> tuple[ChangeSet, ...]:
         """Rules of ours in the other variant's tables: with both in force, the hook registered last would win."""
         done: list[ChangeSet] = []
@@ -155,9 +180,9 @@ def adapter(backend: Backend) -> PacketFilter:
         case "iptables-legacy":
             return Xtables("legacy")
         case "libiptc":
-            from meshnet.kernel.xtables_legacy import LegacyLibrary
+            from meshnet.kernel.xtables_legacy import LegacyLibrary, available
 
-            if problem := LegacyLibrary.available():
+            if problem := available():
                 raise UnsupportedError([problem], hint="pip install 'meshnet[libiptc]', or another --backend")
             return LegacyLibrary()
 

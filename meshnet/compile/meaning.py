@@ -29,11 +29,7 @@ def predict(spec: Spec, flow: Flow) -> Prediction:
 
 def _arriving(spec: Spec, flow: Flow) -> Prediction:
     if any(_is_interface(name, flow.interface) for name in spec.interfaces.guest):
-        return (
-            _left_alone(spec, flow)
-            or _asks_dns(spec, flow)
-            or _wanted_outbound(spec, flow)
-        )
+        return _left_alone(spec, flow) or _asks_dns(spec, flow) or _wanted_outbound(spec, flow)
     return _inbound(spec, flow)
 
 

@@ -126,6 +126,13 @@ def route(namespace: Namespace, destination: str, *, via: str = "", dev: str = "
         netlink.route("add", **words)
 
 
+def delete_route(namespace: Namespace, destination: str) -> None:
+    """Take a route to a block away."""
+    family, host, prefix = _block(destination)
+    with _Netlink(namespace, f"taking the route to {destination} away") as netlink:
+        netlink.route("del", dst=f"{host}/{prefix}", family=family)
+
+
 def neighbour(namespace: Namespace, link: str, host: str, hardware: str) -> None:
     """A permanent neighbour entry, so that the first packet needs no ARP or neighbour discovery."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -282,6 +282,21 @@ def create(name: str) -> None:
         raise NamespaceError(f"can't make the network namespace {name}: {error}") from error
 
 
+def unnamed() -> Namespace:
+    """A new namespace without a name: it ends when it is closed, or with this process, however that ends."""
+    before = os.open(OWN_NOW, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _call_unshare()
+        try:
+            return Namespace(Where("path", OWN_NOW), os.open(OWN_NOW, os.O_RDONLY | os.O_CLOEXEC))
+        finally:
+            _call_setns(before)
+    except PermissionError as error:
+        raise PermissionMissing("making a network namespace needs CAP_SYS_ADMIN", hint="run as root") from error
+    finally:
+        os.close(before)
+
+
 def delete(name: str) -> None:
     """Take a name away, as ``ip netns del`` does; the namespace ends with its last process, socket or open file."""
     Where("name", name)
@@ -355,5 +370,17 @@ def _call_setns(fd: int) -> None:
     import ctypes
 
     if ctypes.CDLL(None, use_errno=True).setns(fd, CLONE_NEWNET):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _call_unshare() -> None:
+    native = getattr(os, "unshare", None)  # Python 3.12 and later
+    if native is not None:
+        native(CLONE_NEWNET)
+        return
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
