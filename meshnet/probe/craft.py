@@ -23,7 +23,7 @@ DNS_QUERY = bytes.fromhex("6d6e01000001000000000000") + b"\x05probe\x07meshnet\x
 
 @value
 class Segment:
-    """What a frame held: ends, TCP flags (empty for UDP) and the maximum segment size that a SYN announces."""
+    """What a frame held: ends, TCP flags and announced segment size, or (flags empty) what a UDP datagram said."""
 
     family: Family
     source: int
@@ -33,6 +33,7 @@ class Segment:
     flags: str = ""
     mss: int = 0
     sequence: int = 0
+    said: bytes = b""
 
 
 def _scapy() -> Any:
@@ -87,6 +88,6 @@ def read_frame(frame: bytes) -> Segment | None:
     family, source = read_address(network.src)
     _, destination = read_address(network.dst)
     if not isinstance(body, inet.TCP):
-        return Segment(family, source, destination, body.sport, body.dport)
+        return Segment(family, source, destination, body.sport, body.dport, said=bytes(body.payload))
     mss = next((option[1] for option in body.options if option[0] == "MSS"), 0)
     return Segment(family, source, destination, body.sport, body.dport, str(body.flags), mss, body.seq)

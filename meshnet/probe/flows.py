@@ -32,6 +32,7 @@ UNSENDABLE = tuple(
     read_cidr(block)
     for block in ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "169.254.0.0/16", "::/127", "fe80::/10", "ff00::/8")
 )
+TRANSPORTS: tuple[Transport, ...] = ("udp", "tcp")
 FREE_ID = 54321
 """A uid and gid for the application, or the next one that the spec doesn't name."""
 
@@ -104,7 +105,9 @@ class Author:
             for port in (*ends(self.spec.outbound.exclude_ports), *ends(self.spec.outbound.ports)):
                 flow = replace(flow, destination=lane.outside[self.family], port=port)
                 yield f"guest {name}: port {port}", flow, place
-            for transport in ("udp", "tcp"):
+            for block, address in self._outside_blocks():
+                yield f"guest {name}: CIDR {block}", replace(flow, destination=address, port=self.plain), place
+            for transport in TRANSPORTS:
                 query = replace(flow, destination=self._resolver(lane), port=53, transport=transport)
                 yield f"guest {name}: DNS over {transport}", query, place
 
@@ -142,6 +145,8 @@ class Author:
                 yield f"sidecar {name}: to the application as the client", spoofed, 0
             for excluded in ends(self.spec.outbound.exclude_ports):
                 yield f"sidecar {name}: own pod, port {excluded} excluded", replace(own, port=excluded), 0
+            for group in sample(self.spec.outbound.exclude_groups):
+                yield f"sidecar {name}: own pod, group {group} excluded", replace(own, gid=group), 0
 
     def loopback(self) -> Iterator[tuple[str, Flow, int]]:
         yield "application: to its own pod", self._local(self.pod, self.plain), 0
@@ -156,7 +161,9 @@ class Author:
         if self.spec.dns.capture == "off":
             return
         asked = self._resolvers()
-        for transport in ("udp", "tcp"):
+        for transport in TRANSPORTS:
+            direct = replace(self._local(self._loopback(), self.spec.dns.port), transport=transport)
+            yield f"DNS over {transport}: application asks the proxy itself", direct, 0
             for address in asked:
                 query = self._query(address, transport)
                 yield f"DNS over {transport}: application", query, 0
@@ -233,6 +240,11 @@ class Author:
             address = next((item for item in _candidates(block) if self._usable(item)), None)
             if address is not None:
                 yield block, address
+
+    def _outside_blocks(self) -> Iterator[tuple[Cidr, int]]:
+        yield from self._inside(self.spec.outbound.exclude_cidrs)
+        if self.spec.outbound.cidrs != "*":
+            yield from self._inside(self.spec.outbound.cidrs)
 
     def _usable(self, address: int) -> bool:
         unsendable = any(block.holds(self.family, address) for block in UNSENDABLE)

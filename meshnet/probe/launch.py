@@ -18,23 +18,22 @@ if TYPE_CHECKING:
 class Launched:
     """A connection under way; ``problem`` says why it couldn't even be sent."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, port: int) -> None:
         self.problem = ""
         kind = socket.SOCK_STREAM if flow.transport == "tcp" else socket.SOCK_DGRAM
         self.socket = _as_owner(flow, kind)
         try:
-            self._aim(flow)
+            self._aim(flow, port)
         except OSError as error:
             if error.errno != errno.EINPROGRESS:
                 self.problem = error.strerror or str(error)
-        self.port = self.socket.getsockname()[1]
 
-    def _aim(self, flow: Flow) -> None:
+    def _aim(self, flow: Flow, port: int) -> None:
         if flow.mark:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, flow.mark)
             if not LOOPBACK[flow.family].holds(flow.family, flow.source):
                 make_transparent(self.socket, flow.family)
-        self.socket.bind((address_text(flow.family, flow.source), 0))
+        self.socket.bind((address_text(flow.family, flow.source), port))
         target = (address_text(flow.family, flow.destination), flow.port)
         self.socket.connect(target)
         if flow.transport == "udp":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import struct
 
 from meshnet.model.errors import BusyError, ToolError
 from meshnet.model.value import value
@@ -30,6 +31,7 @@ SEGMENT_SIZES: dict[Disposition, int] = {
 }
 BY_SIZE = {size: name for name, size in SEGMENT_SIZES.items()}
 IPV6_TRANSPARENT = 75  # linux/in6.h
+IP_PKTINFO = 8  # linux/in.h
 AF = {4: socket.AF_INET, 6: socket.AF_INET6}
 ANY = {4: "0.0.0.0", 6: "::"}  # noqa: S104 (in the pod's namespace, for as long as the probes run)
 
@@ -82,8 +84,7 @@ class Listeners:
         post = self.servers[server]
         try:
             if post.transport == "udp":
-                _, sender = server.recvfrom(2048)
-                server.sendto(post.name.encode(), sender)
+                _answer_datagram(server, post)
                 return
             connection, _ = server.accept()
         except (BlockingIOError, ConnectionError):
@@ -110,6 +111,18 @@ class Listeners:
         self.close()
 
 
+def _answer_datagram(server: socket.socket, post: Post) -> None:
+    """Answer from the address that was asked: a socket on the wildcard would be given the route's favourite one, and
+    conntrack, which waits for the other, would not translate the answer back. A DNS proxy meets the same.
+    """
+    _, told, _, sender = server.recvmsg(2048, socket.CMSG_SPACE(32))
+    level, kind = (socket.SOL_IP, IP_PKTINFO) if post.family == 4 else (socket.IPPROTO_IPV6, socket.IPV6_PKTINFO)
+    asked = next((data for level_of, kind_of, data in told if (level_of, kind_of) == (level, kind)), b"")
+    if post.family == 4:  # struct in_pktinfo: interface, address to answer from, address asked (ip(7))
+        asked = struct.pack("=I4s4s", 0, asked[8:12], b"")
+    server.sendmsg([post.name.encode()], [(level, kind, asked)], 0, sender)
+
+
 def _open(post: Post) -> socket.socket:
     kind = socket.SOCK_STREAM if post.transport == "tcp" else socket.SOCK_DGRAM
     server = socket.socket(AF[post.family], kind | socket.SOCK_NONBLOCK)
@@ -119,6 +132,10 @@ def _open(post: Post) -> socket.socket:
             server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         if post.transparent:
             make_transparent(server, post.family)
+        if post.transport == "udp" and post.family == 4:
+            server.setsockopt(socket.SOL_IP, IP_PKTINFO, 1)
+        elif post.transport == "udp":
+            server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
         if post.transport == "tcp":
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT_SIZES[post.name])
         server.bind((ANY[post.family], post.port))

@@ -30,7 +30,11 @@ PATIENCE = 1.6
 QUIET = 0.25
 """Seconds without anything new after which only silence is left to wait for, when all other probes have landed."""
 
-SOURCE_PORTS = 40000
+SOURCE_PORTS = 61000
+"""The first probe's source port; each has its own, above those that the kernel gives away (ip_local_port_range).
+Left to the kernel, two sockets with different source addresses may get the same one, and one answer hides another's.
+"""
+
 ETH_P_ALL = 3
 
 
@@ -139,12 +143,12 @@ class Run:
         wire.send(craft.first_packet(probe.flow, port, (cable.peer_mac, cable.pod_mac)))
 
     def _send_out(self, number: int, probe: Probe) -> None:
-        launched = Launched(probe.flow)
+        launched = Launched(probe.flow, SOURCE_PORTS + number)
         self._launched[number] = launched
         if launched.problem:
             self._seen[number] = f"unsent: {launched.problem}"
             return
-        self._by_port[probe.flow.transport, probe.flow.family, launched.port] = number
+        self._by_port[probe.flow.transport, probe.flow.family, SOURCE_PORTS + number] = number
         self._selector.register(launched.socket, selectors.EVENT_READ, lambda _, number=number: self._on_client(number))
 
     def watch(self, progress: Callable[[int, int], None]) -> None:
@@ -191,6 +195,8 @@ class Run:
         cable = self._wires[wire]
         if segment.flags in ("SA", "RA", "R"):
             self._on_answer(segment, wire, cable)
+        elif not segment.flags and ("udp", segment.family, segment.port) in self._by_port:
+            self._on_datagram(segment)
         elif segment.flags in ("S", ""):
             self._on_departure(segment, wire, cable)
 
@@ -204,6 +210,12 @@ class Run:
         self._seen.setdefault(number, landed)
         if segment.flags == "SA":
             wire.send(craft.reset(segment, (cable.peer_mac, cable.pod_mac)))
+
+    def _on_datagram(self, segment: Segment) -> None:
+        """The answer to a guest's query says in words who gave it."""
+        number = self._by_port["udp", segment.family, segment.port]
+        if self._wanted[number].flow.way == "in":
+            self._seen.setdefault(number, segment.said.decode("ascii", "replace"))
 
     def _on_departure(self, segment: Segment, wire: socket.socket, cable: Cable) -> None:
         """A packet of the pod's own has come out at the other end: nobody captured it."""
@@ -220,10 +232,14 @@ class Run:
             wire.send(craft.reset(segment, (cable.peer_mac, cable.pod_mac)))
 
     def results(self) -> tuple[Seen, ...]:
-        return tuple(
-            Seen(probe, self._seen.get(number, "direct" if self._may_be_silent(number) else "dropped"))
-            for number, probe in enumerate(self._wanted)
-        )
+        return tuple(Seen(probe, self._landed(number)) for number, probe in enumerate(self._wanted))
+
+    def _landed(self, number: int) -> str:
+        """A listener that was addressed on its own port was reached directly: nobody led the packet to it."""
+        seen = self._seen.get(number, "direct" if self._may_be_silent(number) else "dropped")
+        port = self._wanted[number].flow.port
+        own = {"inbound-proxy": self._spec.inbound.port.covers(port), "dns-proxy": port == self._spec.dns.port}
+        return "direct" if own.get(seen, seen == "outbound-proxy" and port == self._spec.outbound.port) else seen
 
     def close(self) -> None:
         self._selector.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from meshnet.compile.draft import GUEST, OUT
 from meshnet.compile.phrases import DNS_TRANSPORTS, TO_DNS, TO_LOOPBACK_INTERFACE, dns_captured, identities
+from meshnet.model.cidr import LOOPBACK
 from meshnet.model.names import ZONE_CAPTURED
 from meshnet.model.ports import PortRange
 from meshnet.model.program import Destination, DestinationPorts, Protocol, Redirect, Return, SourcePorts, Zone
@@ -74,13 +75,17 @@ def _redirect(draft: Draft, chain: tuple[Table, str], where: str) -> None:
         return
     target = Redirect(PortRange(draft.spec.dns.port, draft.spec.dns.port))
     for transport in DNS_TRANSPORTS:
-        for family, resolvers in _resolvers(draft):
+        for family, resolvers in _resolvers(draft, guest=chain == ("nat", GUEST)):
             matches: list[Match] = [*resolvers, Protocol(transport), TO_DNS]
             draft.add(chain, f"{where}.dns.{transport}", matches, target, "dns.capture", family)
 
 
-def _resolvers(draft: Draft) -> list[tuple[Family | None, tuple[Destination, ...]]]:
-    """One entry without a destination when all DNS is captured, otherwise one for each family that has resolvers."""
+def _resolvers(draft: Draft, *, guest: bool = False) -> list[tuple[Family | None, tuple[Destination, ...]]]:
+    """One entry without a destination when all DNS is captured, otherwise one for each family that has resolvers.
+
+    A resolver on the pod's loopback is nothing that a guest's packet can be addressed to.
+    """
     if draft.spec.dns.capture == "all":
         return [(None, ())]
-    return [(family, (Destination(blocks),)) for family, blocks in draft.blocks(draft.spec.dns.resolvers)]
+    reachable = [block for block in draft.spec.dns.resolvers if not (guest and LOOPBACK[block.family].covers(block))]
+    return [(family, (Destination(blocks),)) for family, blocks in draft.blocks(reachable)]
