@@ -50,7 +50,8 @@ def legacy_tables(family: Family) -> tuple[str, ...]:
 def foreign_to_tools(text: str, table: str) -> bool:
     """Whether iptables-nft-save says, in a comment and with status 0, that a table holds what it can't print.
 
-    Such a table looks empty: somebody wrote chains of their own into it with nft, and -X would take empty ones along.
+    Such a table looks empty, but somebody wrote chains of their own into it with nft. (1.8.9's -X spared them when
+    tried; other versions need not.)
     """
     return any(line.startswith("#") and f"`{table}'" in line and "incompatible" in line for line in text.splitlines())
 
