@@ -34,7 +34,7 @@ def read_tree(text: str, file: str) -> Mapping:
         raise refusal(file, [*builder.problems, stop.problem]) from None
     root = builder.root
     if root is None or (isinstance(root, Scalar) and root.null):
-        builder.problems.append(Problem(root.line if root else 1, "", "nothing is written here", EXAMPLE))
+        builder.problems.append(Problem(1, "", "nothing is written here", EXAMPLE))
     elif not isinstance(root, Mapping):
         kind = "a list" if isinstance(root, Listing) else f"one word ({printable(root.text)})"
         builder.problems.append(Problem(root.line, "", f"{kind} in place of keys and values", EXAMPLE))
@@ -85,7 +85,7 @@ class _Builder:
         self._open.append(node)
         self._keys.append(None)
         if len(self._open) > DEEPEST:
-            raise _Stop(node.line, f"nested more than {DEEPEST} levels deep", "a spec has four levels")
+            raise _too_deep(node.line)
 
     def _alias(self, event: Any) -> None:
         """The node that was anchored. Decoding goes by the spec's own shape, so a node in itself is no endless way."""
@@ -93,7 +93,13 @@ class _Builder:
         node = self._anchors.get(event.anchor)
         if node is None:
             raise _Stop(line, f"an alias of nothing (*{printable(event.anchor)})", "an anchor above it, or the value")
-        self._place(Scalar(line, node.text, node.plain) if isinstance(node, Scalar) else node)
+        match node:  # what the alias stands for, on the line of the alias
+            case Scalar():
+                self._place(Scalar(line, node.text, node.plain))
+            case Listing():
+                self._place(Listing(line, node.items))
+            case Mapping():
+                self._place(Mapping(line, node.entries))
 
     def _put(self, event: Any, node: Node) -> None:
         if event.tag is not None:
@@ -139,6 +145,10 @@ def _events(text: str) -> Iterator[Any]:
         raise _Stop(line, "not text (half of a character)", "UTF-8 text") from None
 
 
+def _too_deep(line: int) -> _Stop:
+    return _Stop(line, f"nested more than {DEEPEST} levels deep", "a spec has four levels")
+
+
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> _Stop:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
@@ -146,6 +156,8 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> _Stop:
     said = ", ".join(part for part in (error.context, error.problem) if part)
     if line <= len(lines) and lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())].count("\t"):
         return _Stop(line, "a tab in the indentation", "blanks; YAML takes no tabs there")
+    if "nesting depth" in said:  # libyaml looks ahead, and may count the brackets of one line before we do
+        return _too_deep(line)
     if "node content" in said:
         return _Stop(
             line,
