@@ -142,16 +142,16 @@ COMMIT
 
 
 def measured() -> list[tuple[str, dict[str, int | str]]]:
-    wanted = ("redirect-to-loopback", "redirect-passthrough", "redirect-connmark", "connmark", "connmark-to-loopback")
-    wanted += ("tproxy-to-loopback", "current", "current-plus-nat-mark-return", "current-passthrough")
-    cases = json.loads(CASES.read_text())["cases"]
-    return [(case["name"], row) for case in cases if case["name"] in wanted for row in case["measured"]]
+    return [(case["name"], row) for case in json.loads(CASES.read_text())["cases"] for row in case["measured"]]
 
 
-def settings_of_case(name: str, uid: int) -> tuple[Settings, str]:
-    case = next(case for case in json.loads(CASES.read_text())["cases"] if case["name"] == name)
+def row_id(item: object) -> str:
+    return item if isinstance(item, str) else f"uid{item['proxy_uid']}-localnet{item['route_localnet']}"
+
+
+def settings_of_case(case: dict, uid: int) -> Settings:
     proxy = case["proxy"]
-    settings = Settings(
+    return Settings(
         inbound_mode="tproxy" if proxy["transparent"] else "redirect",
         original_source=proxy["original_src"],
         inbound_mark=proxy["original_src_mark"] or 0,
@@ -159,27 +159,42 @@ def settings_of_case(name: str, uid: int) -> tuple[Settings, str]:
         uid=uid,
         gid=proxy["gid"],
         families=(4,),
-        connect_seconds=1.5,
+        connect_seconds=1.0,
     )
-    return settings, (CASES.parent / case["rules"]).read_text()
 
 
-@pytest.mark.parametrize(("name", "row"), measured(), ids=lambda item: item if isinstance(item, str) else None)
+@pytest.mark.parametrize(("name", "row"), measured(), ids=row_id)
 def test_measured_outcomes_come_out(pod: Pod, name: str, row: dict[str, int | str]) -> None:
-    settings, text = settings_of_case(name, int(row["proxy_uid"]))
+    case = next(case for case in json.loads(CASES.read_text())["cases"] if case["name"] == name)
+    if not case["policy_routing"]:
+        pod.pod.run("ip", "rule", "del", "fwmark", "1337", "lookup", "133")
     pod.route_localnet(int(row["route_localnet"]))
-    pod.load(4, text)
+    pod.load(4, (CASES.parent / case["rules"]).read_text())
+    settings = settings_of_case(case, int(row["proxy_uid"]))
     with start_application(pod.pod, uid=1000), start_sidecar(settings, pod.pod) as sidecar:
         seen = pod.get(4)
-        stats = sidecar.stats()
-        if row["outcome"] == "loop":
-            # Unguarded this is over 500 connections for one request; the first one that comes back ends it here.
-            assert seen == "reset"
-            assert stats["loops_refused"] == 1 and stats["accepted_inbound"] == 2
-            assert settled(sidecar)["open"] == 0 and sidecar.running
-        else:
-            assert seen == row["outcome"], f"{stats} {sidecar.stderr}"
-            assert stats["loops_refused"] == 0
+        stats = settled(sidecar)
+        assert stats["open"] == 0 and sidecar.running
+        if row["outcome"] != "loop":
+            assert (seen, stats["loops_refused"]) == (row["outcome"], 0), f"{stats} {sidecar.stderr}"
+            return
+        # Unguarded this is over 500 connections for one request; the first one that comes back ends it here.
+        assert seen == "reset", stats
+        assert stats["loops_refused"] == (0 if unanswered(name, row) else 1), stats
+        assert stats["accepted_inbound"] + stats["accepted_outbound"] <= 3, stats
+
+
+def unanswered(name: str, row: dict[str, int | str]) -> bool:
+    """Whether the loop ends even before the guard, since the listener's SYN/ACK to the kept address is lost.
+
+    It has no mark when its route is looked up. From the pod's address it leaves by eth0, to a client that knows
+    nothing of it; from 127.0.0.1, where nat OUTPUT sent the SYN, there is no route by eth0 without route_localnet.
+    """
+    if row["proxy_uid"] == 0:
+        return name.startswith("first-fix-meets-pod-ip")
+    never = ("connmark-no-restore", "connmark-no-save")
+    without = ("first-fix-meets-pod-ip", "first-fix-meets-pod-ip-marked", "connmark", "connmark-no-mark-return")
+    return name in never or (name in without and row["route_localnet"] == 0)
 
 
 def settled(sidecar: Child) -> dict[str, int]:
@@ -234,13 +249,14 @@ def test_outbound_is_captured_once_and_the_sidecars_own_is_not(pod: Pod, family:
 @pytest.mark.parametrize("mode", ["redirect", "tproxy"])
 def test_a_service_that_leads_back_to_the_pod_passes_both_sides(pod: Pod, family: int, mode: str) -> None:
     pod.load(family, rules(family, mode))
-    service = {4: "10.96.0.1", 6: "fd00:96::1"}[family]
     tool = "iptables-legacy-restore" if family == 4 else "ip6tables-legacy-restore"
-    text = f"*nat\n-I OUTPUT 3 -d {service} -m owner --uid-owner 1337 -j DNAT --to-destination {POD[family]}\nCOMMIT\n"
+    capture = f"-I OUTPUT 3 -o lo -d {POD[family]} -p tcp -m owner ! --uid-owner 1337 -j REDIRECT --to-ports 15001"
+    text = f"*nat\n{capture}\nCOMMIT\n"
     pod.pod.run("env", f"XTABLES_LOCKFILE={pod.lock}", tool, "-n", "-w", "5", text=text)
     with start_application(pod.pod, uid=1000), start_sidecar(Settings(inbound_mode=mode), pod.pod) as sidecar:
-        assert pod.get(family, by=pod.pod, to=service) in (POD[family], service)
-        assert settled(sidecar)["loops_refused"] == 0
+        assert pod.get(family, by=pod.pod) == POD[family]
+        stats = settled(sidecar)
+        assert (stats["accepted_outbound"], stats["accepted_inbound"], stats["loops_refused"]) == (1, 1, 0)
 
 
 def echo_once(listening: socket.socket) -> None:
@@ -319,21 +335,30 @@ def test_connections_are_bounded_and_places_come_free(pod: Pod) -> None:
         assert pod.get(4) == CLIENT[4]
 
 
-def test_it_runs_as_the_sidecar_with_one_capability_and_ends_in_time(pod: Pod) -> None:
-    with start_sidecar(Settings(), pod.pod) as sidecar, pod.client.socket(4) as made:
-        status = dict(
-            line.split(":\t", 1)
-            for line in Path(f"/proc/{sidecar.pid}/status").read_text().splitlines()
-            if ":\t" in line
-        )
-        assert set(status["Uid"].split()) == {"1337"} == set(status["Gid"].split())
-        assert status["Groups"].strip() == ""
-        assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 1 << 12
-        made.connect((POD[4], 15006))
+def test_it_runs_as_the_sidecar_with_one_capability(pod: Pod) -> None:
+    with start_sidecar(Settings(), pod.pod) as sidecar:
+        text = Path(f"/proc/{sidecar.pid}/status").read_text()
+        status = {name: rest.split() for name, _, rest in (line.partition(":") for line in text.splitlines())}
+    assert status["Uid"] == status["Gid"] == ["1337"] * 4
+    assert status["Groups"] == []
+    assert int(status["CapEff"][0], 16) == int(status["CapPrm"][0], 16) == 1 << 12
+
+
+def test_it_ends_in_time_with_connections_open(pod: Pod) -> None:
+    pod.load(4, rules(4, "tproxy"))
+    with (
+        start_application(pod.pod),
+        start_sidecar(Settings(), pod.pod) as sidecar,
+        pod.client.socket(4) as made,
+    ):
+        made.connect((POD[4], 80))
+        made.sendall(b"GET /peer HTTP/1.1\r\n\r\n")
+        assert made.recv(1000).endswith(CLIENT[4].encode())
         began = time.monotonic()
         assert sidecar.stop() == 0
         assert time.monotonic() - began < 4
         assert sidecar.stats()["open"] == 0
+        assert made.recv(1000) == b""
 
 
 def test_it_dies_with_the_thread_that_started_it(pod: Pod) -> None:
