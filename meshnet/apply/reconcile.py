@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from meshnet.model.names import NEW_TABLE
 from meshnet.model.plan import ChangeSet, Observed, Step
+from meshnet.model.value import replace
 from meshnet.parse.words import comment_of, same_rule
 
 TYPE_CHECKING = False
@@ -60,13 +61,16 @@ def _routing(plan: Plan, observed: Observed) -> tuple[list[RouteText], list[Rout
 
 
 def _given(item: RouteText, observed: Observed, there: list[RouteText]) -> bool:
-    """An address that was on ``lo`` before us is used as it is, and neither it nor a route for it becomes ours."""
-    if item.object == "addr":
-        return item.words in observed.on_loopback and item not in there
-    if item.object == "route" and item not in there:
-        word = item.words.split()[1]
-        return f"{word}/{32 if item.family == 4 else 128} dev lo" in observed.on_loopback
-    return False
+    """An address that was on ``lo`` before us is used as it is, and neither it nor a route for it becomes ours.
+
+    Ours stays ours when the spec names another table: the route that says so has to be in the new one too.
+    """
+    if item.object == "rule" or item in there:
+        return False
+    address = item.words
+    if item.object == "route":
+        address = f"{item.words.split()[1]}/{32 if item.family == 4 else 128} dev lo"
+    return address in observed.on_loopback and replace(item, object="addr", words=address) not in there
 
 
 def _lines(verb: str, items: Iterable[RouteText], family: Family) -> str:
