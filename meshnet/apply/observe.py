@@ -89,7 +89,10 @@ def _routing(family: Family, lists: str) -> tuple[list[RouteText], set[str]]:
         f"{entry['local']}/{entry['prefixlen']} dev lo" for link in links for entry in link.get("addr_info", ())
     }
     length = 32 if family == 4 else 128
-    marked = [f"{item['dst']}/{length} dev lo" for item in ours if item.get("type") == "2" and "/" not in item["dst"]]
+    # Once each: between two steps of a move to another table there are two routes beside one address.
+    marked = dict.fromkeys(
+        f"{item['dst']}/{length} dev lo" for item in ours if item.get("type") == "2" and "/" not in item["dst"]
+    )
     found += [RouteText(family, "addr", address) for address in marked if address in addresses]
     return found, addresses
 
