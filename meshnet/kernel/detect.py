@@ -144,15 +144,14 @@ def _lacking(seen: Sequence[Evidence]) -> tuple[str, ...]:
 def _look(family: Family, variant: Variant) -> Found:
     tools = [program(family, variant, verb) for verb in ("save", "restore")]
     installed = all(find(tool) for tool in tools)
-    if not installed:
-        # the rules may be there all the same: loaded from the host, by a CNI plugin or an injector's image
-        there = variant == "legacy" and bool(legacy_tables(family))
-        problem = f"{UNREADABLE}{tools[0]} is missing" if there else f"{tools[0]} is missing"
-        return Found(variant, False, problem=problem)
     try:
+        if not installed:
+            # the rules may be there all the same: loaded from the host, by a CNI plugin or an injector's image
+            there = variant == "legacy" and bool(legacy_tables(family))
+            return Found(variant, False, problem=f"{UNREADABLE if there else ''}{tools[0]} is missing")
         text = Xtables(variant).save(family)
     except MeshnetError as error:
-        return Found(variant, True, problem=" ".join(error.lines()))
+        return Found(variant, installed, problem="; ".join(line.strip() for line in error.lines()))
     lines = [line for section in sections(text) for line in section.lines]
     mine = sum(1 for line in lines if ours(line))
     return Found(variant, True, mine, len(lines) - mine)

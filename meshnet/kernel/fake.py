@@ -57,9 +57,10 @@ class FakeTable:
         return made
 
     def text(self, counters: bool) -> str:
-        chains = "".join(f":{chain} {self.policies.get(chain, '-')} [0:0]\n" for chain in self.rules)
+        order = [*self.policies, *sorted(chain for chain in self.rules if chain not in self.policies)]
+        chains = "".join(f":{chain} {self.policies.get(chain, '-')} [0:0]\n" for chain in order)
         seen = "[0:0] " if counters else ""
-        rules = "".join(f"{seen}-A {chain}{_text(rule)}\n" for chain in self.rules for rule in self.rules[chain])
+        rules = "".join(f"{seen}-A {chain}{_text(rule)}\n" for chain in order for rule in self.rules[chain])
         return f"*{self.name}\n{chains}{rules}COMMIT\n"
 
     @property

@@ -7,9 +7,10 @@ taken away. So the bytes are made here; parsing and printing of matches and targ
 
 from __future__ import annotations
 
+import socket
 import struct
 
-from meshnet.model.cidr import BITS, address_text, read_address
+from meshnet.model.cidr import BITS, read_address
 from meshnet.model.errors import ToolError, Wrong
 from meshnet.model.ports import number
 
@@ -176,8 +177,9 @@ def _block_text(family: Family, base: bytes, mask: bytes, inverted: bool) -> str
         return ""
     prefix = value.bit_count()
     plain = value == (1 << bits) - (1 << (bits - prefix))
-    tail = str(prefix) if plain else address_text(family, value)
-    return f"{address_text(family, int.from_bytes(base, 'big'))}/{tail}"
+    # inet_ntop(3) as in the tools: it writes ::ffff:0:0 as ::ffff:0.0.0.0
+    kind = socket.AF_INET6 if family == 6 else socket.AF_INET
+    return f"{socket.inet_ntop(kind, base)}/{prefix if plain else socket.inet_ntop(kind, mask)}"
 
 
 def _interface_text(name: bytes, mask: bytes) -> str:

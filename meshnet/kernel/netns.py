@@ -271,6 +271,8 @@ def create(name: str) -> None:
     """Make a named network namespace as ``ip netns add`` does (a bind mount under /run/netns)."""
     place = Where("name", name)
     require_capabilities(("CAP_SYS_ADMIN",), f"making the network namespace {name}")
+    if os.access(_path_of(place), os.F_OK):  # the library would leave its helper process behind as a zombie
+        raise NamespaceError(f"the network namespace {name} exists already")
     from pyroute2 import netns as library
 
     try:

@@ -126,6 +126,10 @@ class Started:
         self._deadline, self._timeout = deadline, timeout
         try:
             self._pidfd = os.pidfd_open(pid)
+        except ProcessLookupError as error:
+            self._pidfd, self.pid = -1, 0
+            self.stop()
+            raise _lost(argv[0]) from error
         except OSError as error:
             self._pidfd = -1
             self.stop()
@@ -223,10 +227,15 @@ def _reap(pid: int, program: str) -> int:
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except ChildProcessError as error:
-        raise ToolError(
-            f"the exit status of {program} is lost",
-            hint="start meshnet without SIGCHLD ignored: whoever starts it told the kernel to forget its children",
-        ) from error
+        raise _lost(program) from error
+
+
+def _lost(program: str) -> ToolError:
+    """The kernel reaped the child by itself, at its end or even before we could look."""
+    return ToolError(
+        f"the exit status of {program} is lost",
+        hint="start meshnet without SIGCHLD ignored: whoever starts it told the kernel to forget its children",
+    )
 
 
 def _close(fds: Sequence[int]) -> None:

@@ -47,6 +47,15 @@ def legacy_tables(family: Family) -> tuple[str, ...]:
         raise ToolError(f"can't see which legacy tables there are: {error.strerror}") from error
 
 
+def foreign_to_tools(text: str, table: str) -> bool:
+    """Whether iptables-nft-save says, in a comment and with status 0, that a table holds what it can't print.
+
+    Such a table looks empty, but somebody wrote chains of their own into it with nft. (1.8.9's -X spared them when
+    tried; other versions need not.)
+    """
+    return any(line.startswith("#") and f"`{table}'" in line and "incompatible" in line for line in text.splitlines())
+
+
 class Xtables:
     """``iptables-nft`` or ``iptables-legacy`` with their IPv6 twins. Holds no state: enter a namespace, then call.
 
@@ -111,8 +120,9 @@ class Xtables:
         """
         if self.variant == "legacy":
             return False
-        found = [section for section in sections(self.save(family)) if section.table == table]
-        if not found or not found[0].empty:
+        text = self.save(family)
+        found = [section for section in sections(text) if section.table == table]
+        if not found or not found[0].empty or foreign_to_tools(text, table):
             return False
         argv = [program(family, "nft", "restore"), "--noflush"]
         ran = run(argv, text=f"*{table}\n-X\nCOMMIT\n")

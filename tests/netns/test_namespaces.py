@@ -16,7 +16,8 @@ import pytest
 from meshnet.kernel import links, netns
 from meshnet.kernel.detect import choose, evidence
 from meshnet.kernel.run import run
-from meshnet.kernel.xtables import Xtables, legacy_tables
+from meshnet.kernel.savetext import sections
+from meshnet.kernel.xtables import Xtables, foreign_to_tools, legacy_tables
 from meshnet.kernel.xtables_legacy import LegacyLibrary
 from meshnet.model.errors import BusyError, NamespaceError, ToolError
 from tests.netns import vocabulary
@@ -162,9 +163,8 @@ def test_a_cable_with_addresses_is_usable_at_once(scratch):
     assert links.read_sysctl(pod, "net.ipv6.conf.eth1.accept_dad") == "0"
     with pod.entered():
         server = socket.create_server(("fd09::2", 80), family=10)
-    with client.entered(), socket.create_connection(("fd09::2", 80), 5) as connection:
+    with client.entered(), server, socket.create_connection(("fd09::2", 80), 5) as connection:
         assert connection.getpeername()[0] == "fd09::2"
-    server.close()
     with client.entered():
         assert "default via 10.9.0.2 dev eth0" in run(["ip", "route"]).out
         six = run(["ip", "-6", "route"]).out
@@ -293,6 +293,17 @@ def test_an_empty_nft_table_leaves_nothing_behind_and_a_used_one_stays(inside):
     nft.restore(4, "*nat\nCOMMIT\n")
     assert nft.delete_empty_table(4, "nat") or run(["nft", "list", "tables"]).out == ""
     assert run(["nft", "list", "tables"]).out == ""
+
+
+def test_a_table_with_chains_that_the_tool_cannot_print_is_left_alone(inside):
+    text = "table ip mangle {\n chain theirs {\n type filter hook prerouting priority -150\n }\n}\n"
+    assert run(["nft", "-f", "-"], text=text).ok
+    before = run(["nft", "list", "ruleset"]).out
+    nft = Xtables("nft")
+    assert all(section.empty for section in sections(nft.save(4)))
+    assert foreign_to_tools(nft.save(4), "mangle")
+    assert not nft.delete_empty_table(4, "mangle")
+    assert run(["nft", "list", "ruleset"]).out == before
 
 
 def test_a_library_that_dies_is_told_in_words(inside):
