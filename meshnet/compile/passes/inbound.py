@@ -13,6 +13,7 @@ from meshnet.model.ports import PortRange
 from meshnet.model.program import (
     Accept,
     CtDirection,
+    CtState,
     DestinationPorts,
     InInterface,
     Jump,
@@ -65,6 +66,11 @@ def tproxy(draft: Draft) -> None:
     # which find no socket here, go to the listener.
     answer: list[Match] = [TCP, CtDirection("REPLY")]
     draft.add(("mangle", PRE), "in.tproxy.reply", answer, Return(), "inbound.mode")
+    # What nat has translated comes to a socket of the new destination, and none is found under the one that it still
+    # bears here. So a connection taken by REDIRECT goes on when TPROXY takes REDIRECT's place, and one whose first
+    # packet met both, in the moment between two tables.
+    translated: list[Match] = [TCP, CtState("DNAT")]
+    draft.add(("mangle", PRE), "in.tproxy.translated", translated, Return(), "inbound.mode")
     draft.add(("mangle", PRE), "in.tproxy.enter", [TCP], Jump(INBOUND), "inbound.mode")
     _exclusions(draft, "mangle")
     chain: tuple[Table, str] = ("mangle", INBOUND)
