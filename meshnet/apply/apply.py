@@ -53,7 +53,10 @@ def disposable(host: Host) -> bool:
 def _roll_back(host: Host, before: Observed, cause: BaseException) -> None:
     """Whatever stopped the work, an error or Ctrl-C: lead the namespace back, or say what stayed."""
     try:
-        back = reconcile(before.own, observe(host), disposable=disposable(host))
+        now = observe(host)
+        # A table that came with us and holds others' rules by now has lost its mark when it was to be dropped.
+        now = replace(now, made=now.made | before.made)
+        back = reconcile(before.own, now, disposable=disposable(host))
         for step in back.steps:
             host.do(step)
     except MeshnetError as second:

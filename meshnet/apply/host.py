@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from meshnet.kernel import routes
+from meshnet.model.names import NEW_TABLE
 from meshnet.model.value import assert_never
 
 TYPE_CHECKING = False
@@ -50,6 +51,9 @@ class LiveHost:
             case "ip":
                 routes.write(step.family, step.text)
             case "drop":
-                self.tables.delete_empty_table(step.family, step.text)
+                if not self.tables.delete_empty_table(step.family, step.text, NEW_TABLE):
+                    # Somebody has moved in since: the table is theirs now, and our mark goes alone.
+                    own_mark = f"*{step.text}\n:{NEW_TABLE} - [0:0]\n-X {NEW_TABLE}\nCOMMIT\n"
+                    self.tables.restore(step.family, own_mark)
             case _:
                 assert_never(step.tool)

@@ -44,7 +44,7 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, str]) -> Observed:
             foreign += len(table.rules) - sum(len(chain.rules) for chain in mine.chains) - len(mine.entries)
             if mine.chains or mine.entries:
                 own.append(mine)
-            if any(words.comment_of(entry.rule).endswith(NEW_TABLE) for entry in mine.entries):
+            if any(chain.name == NEW_TABLE for chain in table.chains):
                 made.add((family, table.name))
     routes: list[RouteText] = []
     on_loopback: set[str] = set()
@@ -59,14 +59,19 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, str]) -> Observed:
 
 def _own(family: Family, table: SavedTable) -> TableText:
     rules: dict[str, list[str]] = {
-        chain.name: [] for chain in table.chains if chain.policy == "-" and chain.name.startswith(CHAIN_PREFIX)
+        chain.name: []
+        for chain in table.chains
+        if chain.policy == "-" and chain.name.startswith(CHAIN_PREFIX) and chain.name != NEW_TABLE
     }
     entries: list[EntryText] = []
+    places: dict[str, int] = {}
     for rule in table.rules:
         if rule.chain in rules:
             rules[rule.chain].append(rule.words)
-        elif (COMMENT_PREFIX in rule.words or CHAIN_PREFIX in rule.words) and _is_entry(rule.words):
-            entries.append(EntryText(rule.chain, rule.words))  # type: ignore[arg-type]
+            continue
+        place = places[rule.chain] = places.get(rule.chain, 0) + 1
+        if (COMMENT_PREFIX in rule.words or CHAIN_PREFIX in rule.words) and _is_entry(rule.words):
+            entries.append(EntryText(rule.chain, rule.words, place))  # type: ignore[arg-type]
     chains = tuple(ChainText(name, tuple(texts)) for name, texts in rules.items())
     return TableText(family, table.name, chains, tuple(entries))  # type: ignore[arg-type]
 
@@ -89,7 +94,10 @@ def _routing(family: Family, lists: str) -> tuple[list[RouteText], set[str]]:
         f"{entry['local']}/{entry['prefixlen']} dev lo" for link in links for entry in link.get("addr_info", ())
     }
     length = 32 if family == 4 else 128
-    marked = [f"{item['dst']}/{length} dev lo" for item in ours if item.get("type") == "2" and "/" not in item["dst"]]
+    # Once each: between two steps of a move to another table there are two routes beside one address.
+    marked = dict.fromkeys(
+        f"{item['dst']}/{length} dev lo" for item in ours if item.get("type") == "2" and "/" not in item["dst"]
+    )
     found += [RouteText(family, "addr", address) for address in marked if address in addresses]
     return found, addresses
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from meshnet.model.names import NEW_TABLE
 from meshnet.model.plan import ChangeSet, Observed, Step
-from meshnet.parse.words import comment_of, same_rule
+from meshnet.model.value import replace
+from meshnet.parse.words import same_rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,13 +61,16 @@ def _routing(plan: Plan, observed: Observed) -> tuple[list[RouteText], list[Rout
 
 
 def _given(item: RouteText, observed: Observed, there: list[RouteText]) -> bool:
-    """An address that was on ``lo`` before us is used as it is, and neither it nor a route for it becomes ours."""
-    if item.object == "addr":
-        return item.words in observed.on_loopback and item not in there
-    if item.object == "route" and item not in there:
-        word = item.words.split()[1]
-        return f"{word}/{32 if item.family == 4 else 128} dev lo" in observed.on_loopback
-    return False
+    """An address that was on ``lo`` before us is used as it is, and neither it nor a route for it becomes ours.
+
+    Ours stays ours when the spec names another table: the route that says so has to be in the new one too.
+    """
+    if item.object == "rule" or item in there:
+        return False
+    address = item.words
+    if item.object == "route":
+        address = f"{item.words.split()[1]}/{32 if item.family == 4 else 128} dev lo"
+    return address in observed.on_loopback and replace(item, object="addr", words=address) not in there
 
 
 def _lines(verb: str, items: Iterable[RouteText], family: Family) -> str:
@@ -88,8 +92,8 @@ def _tables(plan: Plan, observed: Observed, family: Family, disposable: bool) ->
         lines = table_differences(new, old)
         if not lines:
             continue
-        tag = disposable and ((family, name) not in observed.present or (family, name) in observed.made)
-        texts.append(_table_text(name, new, old, tag))
+        came_with_us = disposable and ((family, name) not in observed.present or (family, name) in observed.made)
+        texts.append(_table_text(name, new, old, came_with_us))
         differences += [
             f"{line[0]} {'ip6tables' if family == 6 else 'iptables'} -t {name} {line[2:]}" for line in lines
         ]
@@ -148,28 +152,20 @@ def _entries(new: TableText | None, old: TableText | None) -> tuple[list[EntryTe
 
 
 def _same_entry(one: EntryText, other: EntryText) -> bool:
-    return same_rule(_untagged(one.rule), _untagged(other.rule))
+    return same_rule(one.rule, other.rule)
 
 
-def _untagged(rule: str) -> str:
-    return rule.replace(NEW_TABLE, "") if comment_of(rule).endswith(NEW_TABLE) else rule
-
-
-def _table_text(name: str, new: TableText | None, old: TableText | None, tag: bool) -> str:
+def _table_text(name: str, new: TableText | None, old: TableText | None, came_with_us: bool) -> str:
     """One transaction: chains emptied or made, entries that go, rules, entries that come, chains that go."""
     chains = new.chains if new else ()
     kept = {chain.name for chain in chains}
     stale = [chain.name for chain in old.chains if chain.name not in kept] if old else []
     missing, surplus = _entries(new, old)
-    lines = [f"*{name}"]
+    lines = [f"*{name}", *([f":{NEW_TABLE} - [0:0]"] if came_with_us else [])]
     lines += [f":{chain} - [0:0]" for chain in (*(chain.name for chain in chains), *stale)]
     lines += [f"-D {entry.hook} {entry.rule}" for entry in surplus]
     lines += [f"-A {chain.name} {rule}" for chain in chains for rule in chain.rules]
-    lines += [f"-I {entry.hook} 1 {_tagged(entry.rule) if tag else entry.rule}" for entry in missing]
+    # From the first place to the last, so that each is counted when everything ahead of it stands again.
+    lines += [f"-I {entry.hook} {entry.place} {entry.rule}" for entry in sorted(missing, key=lambda item: item.place)]
     lines += [f"-X {chain}" for chain in stale]
     return "\n".join([*lines, "COMMIT", ""])
-
-
-def _tagged(rule: str) -> str:
-    comment = comment_of(rule)
-    return rule if comment.endswith(NEW_TABLE) else rule.replace(comment, comment + NEW_TABLE, 1)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 PASSES: tuple[Callable[[Draft], None], ...] = (
     guard.interfaces,
+    guard.mid_stream,
     guard.invalid,
     guest_interfaces.enter,
     passthrough.bypass,

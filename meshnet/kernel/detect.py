@@ -152,9 +152,13 @@ def _look(family: Family, variant: Variant) -> Found:
         text = Xtables(variant).save(family)
     except MeshnetError as error:
         return Found(variant, installed, problem="; ".join(line.strip() for line in error.lines()))
-    lines = [line for section in sections(text) for line in section.lines]
+    found = sections(text)
+    lines = [line for section in found for line in section.lines]
     mine = sum(1 for line in lines if ours(line))
-    return Found(variant, True, mine, len(lines) - mine)
+    foreign = len(lines) - mine
+    if not mine:  # a remove that was killed leaves chains without rules: that is where the next one has to go
+        mine = sum(name.startswith(names.CHAIN_PREFIX) for section in found for name in section.chains)
+    return Found(variant, True, mine, foreign)
 
 
 def _system(family: Family) -> tuple[Variant | Literal[""], str]:

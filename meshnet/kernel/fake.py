@@ -63,9 +63,10 @@ class FakeTable:
         rules = "".join(f"{seen}-A {chain}{_text(rule)}\n" for chain in order for rule in self.rules[chain])
         return f"*{self.name}\n{chains}{rules}COMMIT\n"
 
-    @property
-    def empty(self) -> bool:
-        return all(self.policies.get(chain) == "ACCEPT" and not rules for chain, rules in self.rules.items())
+    def empty_but(self, besides: str) -> bool:
+        return not any(self.rules.values()) and all(
+            chain == besides or self.policies.get(chain) == "ACCEPT" for chain in self.rules
+        )
 
     def command(self, line: str) -> None:
         """Carry out one line of a restore text, checked as far as the tools check before the commit."""
@@ -191,9 +192,9 @@ class FakeXtables:
     def begin(self, family: Family, text: str, *, test: bool = False) -> FakeRestoring:
         return FakeRestoring(self, family, text, test)
 
-    def delete_empty_table(self, family: Family, table: str) -> bool:
+    def delete_empty_table(self, family: Family, table: str, besides: str = "") -> bool:
         found = self.tables.get((family, table))
-        if self.keeps_tables or found is None or not found.empty:
+        if self.keeps_tables or found is None or not found.empty_but(besides):
             return False
         del self.tables[family, table]
         return True

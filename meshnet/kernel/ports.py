@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     class Restoring(Protocol):
         """A restore under way: ``finish`` raises what ``PacketFilter.restore`` would have raised."""
 
-        def finish(self) -> None: ...
+        def finish(self) -> object: ...
 
         def stop(self) -> None: ...
 
@@ -34,5 +34,8 @@ if TYPE_CHECKING:
         def begin(self, family: Family, text: str, *, test: bool = False) -> Restoring:
             """Start a restore, so that both families run side by side."""
 
-        def delete_empty_table(self, family: Family, table: str) -> bool:
-            """Take a table away that holds nothing; whether it is gone. Legacy ones stay while their module does."""
+        def delete_empty_table(self, family: Family, table: str, besides: str = "") -> bool:
+            """Take a table away that holds nothing but an empty chain ``besides``; whether it is gone.
+
+            Legacy ones stay while their module does.
+            """

@@ -111,22 +111,22 @@ class Xtables:
         finally:
             os.close(lock)
 
-    def delete_empty_table(self, family: Family, table: str) -> bool:
+    def delete_empty_table(self, family: Family, table: str, besides: str = "") -> bool:
         """Take an nft table away that holds nothing but empty chains with policy ACCEPT; whether it is gone now.
 
-        Legacy tables can't be taken away while their module is loaded: False. Chains first, by the tool's ``-X``
-        (which deletes base chains too and refuses those with rules), then the table, which the kernel refuses as
-        soon as anybody put something into it.
+        ``besides`` names a chain of the caller's that may be in it, empty too. Legacy tables can't be taken away while
+        their module is loaded: False. Chains and table go in one batch, which the kernel refuses as soon as anybody
+        put something into it.
         """
         if self.variant == "legacy":
             return False
         text = self.save(family)
-        found = [section for section in sections(text) if section.table == table]
-        if not found or not found[0].empty or foreign_to_tools(text, table):
+        found = next((section for section in sections(text) if section.table == table), None)
+        if found is None or found.lines or foreign_to_tools(text, table):
             return False
-        argv = [program(family, "nft", "restore"), "--noflush"]
-        ran = run(argv, text=f"*{table}\n-X\nCOMMIT\n")
-        return ran.ok and nft_table.delete_table(family, table)
+        if any(policy != "ACCEPT" and name != besides for name, policy in found.chains.items()):
+            return False
+        return nft_table.delete_table(family, table, tuple(found.chains))
 
 
 class Restoring:

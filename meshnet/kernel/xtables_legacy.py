@@ -88,7 +88,7 @@ class LegacyLibrary:
 
         return Working(work, wait)
 
-    def delete_empty_table(self, family: Family, table: str) -> bool:  # noqa: ARG002
+    def delete_empty_table(self, family: Family, table: str, besides: str = "") -> bool:  # noqa: ARG002
         """Legacy tables stay while their module is loaded: nothing to do."""
         return False
 

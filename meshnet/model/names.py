@@ -12,8 +12,9 @@ CHAIN_PREFIX = "MESHNET_"
 COMMENT_PREFIX = "meshnet:"
 """Own rules: the comment ``meshnet:<rule-id>`` leads back to the pass and through the program to the spec's line."""
 
-NEW_TABLE = "+table"
-"""Ends the comment of a jump in a table that did not exist before: remove takes the empty table away again."""
+NEW_TABLE = CHAIN_PREFIX + "NEW_TABLE"
+"""An empty chain in a table that did not exist before, so that remove takes the table away too. It stays until then:
+killed when all rules are gone and the table isn't yet, the next remove still knows whose it is."""
 
 ROUTE_PROTOCOL = 109
 """rtm_protocol of own policy rules and routes. Routing daemons use 8 to 20, 42 and 186 to 192 (linux/rtnetlink.h)."""
@@ -50,7 +51,7 @@ def rule_comment(rule_id: str) -> str:
 
 
 def rule_id_of(comment: str) -> str:
-    """The rule id in a comment of ours, without the mark of a new table; empty for anybody else's comment."""
+    """The rule id in a comment of ours; empty for anybody else's comment."""
     if not comment.startswith(COMMENT_PREFIX):
         return ""
-    return comment[len(COMMENT_PREFIX) :].removesuffix(NEW_TABLE)
+    return comment[len(COMMENT_PREFIX) :]

@@ -27,10 +27,14 @@ class ChainText:
 
 @value
 class EntryText:
-    """A rule in a built-in chain that shows its packets to one of ours."""
+    """A rule in a built-in chain that shows its packets to one of ours.
+
+    ``place`` counts from 1: ours come first, but where one was found is where a roll-back puts it again.
+    """
 
     hook: Hook
     rule: str
+    place: int = 1
 
 
 @value

@@ -89,7 +89,9 @@ class ConnmarkIs:
 
 @value
 class CtState:
-    state: Literal["INVALID", "NEW", "ESTABLISHED", "RELATED"]
+    """``DNAT``: the connection's destination was translated; of its first packet that isn't known before nat."""
+
+    state: Literal["INVALID", "NEW", "ESTABLISHED", "RELATED", "DNAT"]
     negated: bool = False
 
 

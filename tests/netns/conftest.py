@@ -1,47 +1,55 @@
-"""Scratch namespaces for kernel tests: unique names, gone after the test whatever happened in it."""
+"""Scratch namespaces and pods for kernel tests: unique names, gone after the test whatever happened in it."""
 
 from __future__ import annotations
 
-import itertools
 import os
+import shutil
+from typing import TYPE_CHECKING
 
 import pytest
 
-from meshnet.kernel import netns
+from tests.netns.pods import Pod, Scratch
 
-_numbers = itertools.count()
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from meshnet.kernel.netns import Namespace
+
+TOOLS = ("iptables-nft-restore", "iptables-legacy-restore", "ip6tables-legacy-restore", "nft", "ip", "setpriv")
 
 
-class Scratch:
-    def __init__(self) -> None:
-        self._open: list[tuple[str, netns.Namespace]] = []
-
-    def __call__(self) -> netns.Namespace:
-        name = f"mkk{os.getpid()}_{next(_numbers)}"
-        netns.create(name)
-        namespace = netns.open_namespace(netns.where(name))
-        self._open.append((name, namespace))
-        return namespace
-
-    def clean(self) -> None:
-        for name, namespace in self._open:
-            namespace.close()
-            netns.delete(name)
+@pytest.fixture(scope="session", autouse=True)
+def _host_can_do_it() -> None:
+    """These tests never skip: without root or a tool each of them fails and says what is missing."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    missing = [tool for tool in TOOLS if shutil.which(tool, path=path) is None]
+    assert os.geteuid() == 0, "kernel tests need root"
+    assert not missing, f"kernel tests need {', '.join(missing)}"
 
 
 @pytest.fixture
-def scratch():
+def scratch() -> Iterator[Scratch]:
     made = Scratch()
     yield made
     made.clean()
 
 
 @pytest.fixture
-def namespace(scratch):
+def namespace(scratch: Scratch) -> Namespace:
     return scratch()
 
 
 @pytest.fixture
-def inside(namespace):
+def inside(namespace: Namespace) -> Iterator[Namespace]:
     with namespace.entered():
         yield namespace
+
+
+@pytest.fixture
+def pods(scratch: Scratch) -> Callable[[], Pod]:
+    return lambda: Pod(scratch)
+
+
+@pytest.fixture
+def pod(pods: Callable[[], Pod]) -> Pod:
+    return pods()

@@ -7,11 +7,13 @@ takes no NAT back, so under REDIRECT the pod's own stack answers a connection it
 from __future__ import annotations
 
 from meshnet.compile.draft import OUT, PRE
-from meshnet.model.program import TABLES, CtState, Drop, InInterface, OutInterface, Return
+from meshnet.compile.phrases import TCP
+from meshnet.model.program import TABLES, CtState, Drop, InInterface, OutInterface, Return, Syn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from meshnet.compile.draft import Draft
+    from meshnet.model.program import Match
 
 
 def interfaces(draft: Draft) -> None:
@@ -21,6 +23,16 @@ def interfaces(draft: Draft) -> None:
             origin = f"interfaces.exclude[{place}]"
             draft.add((table, PRE), f"in.guard.{name}", [InInterface(name)], Return(), origin)
             draft.add((table, OUT), f"out.guard.{name}", [OutInterface(name)], Return(), origin)
+
+
+def mid_stream(draft: Draft) -> None:
+    """A connection that was open before us: nat is shown its next segment as if it were the first.
+
+    Redirected then, it would reach a listener that knows nothing of it, and both ends would wait for ever.
+    """
+    matches: list[Match] = [TCP, Syn(negated=True)]
+    draft.add(("nat", PRE), "in.guard.mid-stream", matches, Return(), "inbound.mode")
+    draft.add(("nat", OUT), "out.guard.mid-stream", matches, Return(), "outbound.mode")
 
 
 def invalid(draft: Draft) -> None:

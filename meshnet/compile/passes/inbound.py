@@ -13,6 +13,7 @@ from meshnet.model.ports import PortRange
 from meshnet.model.program import (
     Accept,
     CtDirection,
+    CtState,
     DestinationPorts,
     InInterface,
     Jump,
@@ -61,6 +62,15 @@ def tproxy(draft: Draft) -> None:
     # reply, a packet with the client's address that the sidecar sent on, all lack the outbound mark.
     own: list[Match] = [InInterface("lo"), MarkIs(spec.marks.outbound_mark, negated=True)]
     draft.add(("mangle", PRE), "in.tproxy.loopback", own, Return(), "inbound.mode")
+    # What answers a call is nobody's call to the pod: without this the answers to a guest that the pod forwards for,
+    # which find no socket here, go to the listener.
+    answer: list[Match] = [TCP, CtDirection("REPLY")]
+    draft.add(("mangle", PRE), "in.tproxy.reply", answer, Return(), "inbound.mode")
+    # What nat has translated comes to a socket of the new destination, and none is found under the one that it still
+    # bears here. So a connection taken by REDIRECT goes on when TPROXY takes REDIRECT's place, and one whose first
+    # packet met both, in the moment between two tables.
+    translated: list[Match] = [TCP, CtState("DNAT")]
+    draft.add(("mangle", PRE), "in.tproxy.translated", translated, Return(), "inbound.mode")
     draft.add(("mangle", PRE), "in.tproxy.enter", [TCP], Jump(INBOUND), "inbound.mode")
     _exclusions(draft, "mangle")
     chain: tuple[Table, str] = ("mangle", INBOUND)
