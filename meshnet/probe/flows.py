@@ -30,7 +30,16 @@ MOST_ENTRIES = 24
 PLAIN_PORTS: tuple[int, ...] = (80, 8080, 9080, 7070, 3306, *range(20000, 20100))
 UNSENDABLE = tuple(
     read_cidr(block)
-    for block in ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "169.254.0.0/16", "::/127", "fe80::/10", "ff00::/8")
+    for block in (
+        "0.0.0.0/8",
+        "127.0.0.0/8",
+        "224.0.0.0/3",
+        "169.254.0.0/16",
+        "::/127",
+        "::ffff:0:0/96",
+        "fe80::/10",
+        "ff00::/8",
+    )
 )
 TRANSPORTS: tuple[Transport, ...] = ("udp", "tcp")
 FREE_ID = 54321
