@@ -90,10 +90,13 @@ class NamespaceError(MeshnetError):
 
 
 class PermissionMissing(MeshnetError):
-    """The process lacks a capability that the work needs."""
+    """The process lacks a capability that the work needs. Told in one line, the next step behind it."""
 
     exit_code = NOT_HERE
     kind = "permission"
+
+    def lines(self) -> list[str]:
+        return [f"{self.message}: {self.hint}" if self.hint else self.message]
 
 
 class UnsupportedError(MeshnetError):
