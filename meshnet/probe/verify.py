@@ -156,7 +156,8 @@ class Run:
         start = last = time.monotonic()
         while len(self._seen) < len(self._wanted):
             before = len(self._seen)
-            for key, _ in self._selector.select(0.05):
+            # Frames first: a peer that really has the address refuses, and the departure must be known before that.
+            for key, _ in sorted(self._selector.select(0.05), key=lambda ready: ready[0].fileobj not in self._wires):
                 key.data(key.fileobj)
             now = time.monotonic()
             if len(self._seen) > before:
@@ -185,11 +186,17 @@ class Run:
             self._seen.setdefault(number, "rejected" if heard == "refused" else heard)
 
     def _on_frame(self, wire: socket.socket) -> None:
-        try:
-            frame, source = wire.recvfrom(65535)
-        except BlockingIOError:
-            return
-        segment = craft.read_frame(frame) if source[2] != socket.PACKET_OUTGOING else None
+        """All frames that have come so far."""
+        while True:
+            try:
+                frame, source = wire.recvfrom(65535)
+            except BlockingIOError:
+                return
+            if source[2] != socket.PACKET_OUTGOING:
+                self._read(frame, wire)
+
+    def _read(self, frame: bytes, wire: socket.socket) -> None:
+        segment = craft.read_frame(frame)
         if segment is None:
             return
         cable = self._wires[wire]
