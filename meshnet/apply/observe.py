@@ -6,7 +6,8 @@ and routes by their protocol, an address on ``lo`` by the route of our protocol 
 
 from __future__ import annotations
 
-from meshnet.model.errors import ToolError
+from meshnet.model.cidr import read_cidr
+from meshnet.model.errors import ToolError, Wrong
 from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, NEW_TABLE, ROUTE_PROTOCOL
 from meshnet.model.plan import ChainText, EntryText, Observed, Plan, RouteText, TableText
 from meshnet.parse import saved, words
@@ -91,12 +92,16 @@ def _routing(family: Family, lists: str) -> tuple[list[RouteText], set[str]]:
     ours = [item for item in routes if str(item.get("protocol")) == str(ROUTE_PROTOCOL) and _of(item, family)]
     found += [RouteText(family, "route", _route_words(item, family)) for item in ours]
     addresses = {
-        f"{entry['local']}/{entry['prefixlen']} dev lo" for link in links for entry in link.get("addr_info", ())
+        f"{_address(entry['local'])}/{entry['prefixlen']} dev lo"
+        for link in links
+        for entry in link.get("addr_info", ())
     }
     length = 32 if family == 4 else 128
     # Once each: between two steps of a move to another table there are two routes beside one address.
     marked = dict.fromkeys(
-        f"{item['dst']}/{length} dev lo" for item in ours if item.get("type") == "2" and "/" not in item["dst"]
+        f"{_address(item['dst'])}/{length} dev lo"
+        for item in ours
+        if item.get("type") == "2" and "/" not in item["dst"]
     )
     found += [RouteText(family, "addr", address) for address in marked if address in addresses]
     return found, addresses
@@ -126,6 +131,15 @@ def _of(route: dict[str, Any], family: Family) -> bool:
     if destination == "default":
         return ("pref" in route) == (family == 6)
     return (":" in destination) == (family == 6)
+
+
+def _address(text: str) -> str:
+    """An address or block as meshnet writes it: ``ip`` prints ``::102:304`` as ``::1.2.3.4``."""
+    try:
+        block = read_cidr(text)
+    except Wrong:
+        return text
+    return str(block) if "/" in text else block.address
 
 
 def _rule_words(item: dict[str, Any]) -> str:
@@ -159,4 +173,4 @@ def _route_words(item: dict[str, Any], family: Family) -> str:
         ("metric", item.get("metric", usual_metric) if item.get("metric", usual_metric) != usual_metric else None),
     )
     words_of = " ".join(f"{word} {value}" for word, value in selectors if value is not None)
-    return f"{kind} {item['dst']} {words_of}"
+    return f"{kind} {_address(item['dst'])} {words_of}"

@@ -6,6 +6,9 @@ and in a full mask that is written out or not. A comparison by text would call a
 
 from __future__ import annotations
 
+from meshnet.model.cidr import read_cidr
+from meshnet.model.errors import Wrong
+
 SPELLINGS = {
     "--to-port": "--to-ports",
     "--protocol": "-p",
@@ -100,12 +103,21 @@ def _value(name: str, text: str) -> str:
     if name == "-p":
         return PROTOCOLS.get(text, text)
     if name in ("-s", "-d"):
-        return text.removesuffix("/32") if ":" not in text else text.removesuffix("/128")
+        return _block(text)
     if "mark" in name or "mask" in name:
         return "/".join(_number(part) for part in text.split("/"))
     if name == "--ctstate":
         return ",".join(sorted(text.split(",")))
     return text
+
+
+def _block(text: str) -> str:
+    """A block as meshnet writes it: the tools print ``::7f00:35`` as ``::127.0.0.53``,"""
+    try:
+        block = read_cidr(text)
+    except Wrong:
+        return text
+    return block.address if block.single else str(block)
 
 
 def _number(text: str) -> str:

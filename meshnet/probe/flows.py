@@ -27,10 +27,19 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 24
 """Entries of one list that are probed: beyond it the first, the last, and some in between."""
 
-PLAIN_PORTS = (80, 8080, 9080, 7070, 3306, *range(20000, 20100))
+PLAIN_PORTS: tuple[int, ...] = (80, 8080, 9080, 7070, 3306, *range(20000, 20100))
 UNSENDABLE = tuple(
     read_cidr(block)
-    for block in ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "169.254.0.0/16", "::/127", "fe80::/10", "ff00::/8")
+    for block in (
+        "0.0.0.0/8",
+        "127.0.0.0/8",
+        "224.0.0.0/3",
+        "169.254.0.0/16",
+        "::/127",
+        "::ffff:0:0/96",
+        "fe80::/10",
+        "ff00::/8",
+    )
 )
 TRANSPORTS: tuple[Transport, ...] = ("udp", "tcp")
 FREE_ID = 54321
@@ -262,8 +271,8 @@ def plain_port(spec: Spec) -> int:
     lists = [spec.inbound.exclude_ports, spec.outbound.exclude_ports, spec.outbound.ports]
     if spec.inbound.ports != "*":
         lists.append(spec.inbound.ports)
-    own = {spec.outbound.port, spec.dns.port, spec.inbound.tunnel_port, 53}
-    for port in (*PLAIN_PORTS, *range(1, 65536)):
+    own: set[int | None] = {spec.outbound.port, spec.dns.port, spec.inbound.tunnel_port, 53}
+    for port in PLAIN_PORTS + tuple(range(1, 65536)):
         listed = any(entry.covers(port) for entries in lists for entry in entries)
         if not listed and port not in own and not spec.inbound.port.covers(port):
             return port

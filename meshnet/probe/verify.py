@@ -30,9 +30,10 @@ PATIENCE = 1.6
 QUIET = 0.25
 """Seconds without anything new after which only silence is left to wait for, when all other probes have landed."""
 
-SOURCE_PORTS = 61000
-"""The first probe's source port; each has its own, above those that the kernel gives away (ip_local_port_range).
-Left to the kernel, two sockets with different source addresses may get the same one, and one answer hides another's.
+LOWEST, HIGHEST, A_SECOND = 20000, 65000, 360
+"""Source ports of probes, and how fast they are walked through. The conntrack entries of a run stay for two minutes
+(nf_conntrack_tcp_timeout_time_wait), and a second run that met them would be translated as the first one was, by
+rules that may be gone; in two minutes the walk has not come round.
 """
 
 ETH_P_ALL = 3
@@ -108,6 +109,17 @@ def _application(wanted: tuple[Probe, ...]) -> tuple[tuple[Transport, int], ...]
     return tuple(dict.fromkeys((flow.transport, flow.port) for flow in reached))
 
 
+def source_ports(now: float, taken: set[int]) -> Iterator[int]:
+    """Ports for probes from a moment on (in seconds), without those that somebody listens on.
+
+    Each probe has its own: left to the kernel, two sockets with different source addresses may get the same one, and
+    the answer to one would count for the other.
+    """
+    start = int(now * A_SECOND)
+    walk = (LOWEST + (start + step) % (HIGHEST - LOWEST) for step in range(HIGHEST - LOWEST))
+    return (port for port in walk if port not in taken)
+
+
 class Run:
     """All probes under way at once: each is known by its own source port."""
 
@@ -118,6 +130,7 @@ class Run:
         self._by_port: dict[tuple[str, int, int], int] = {}
         self._selector = selectors.DefaultSelector()
         self._wires: dict[socket.socket, Cable] = {}
+        self._ports = source_ports(time.time(), {post.port for post in listeners.servers.values()})
 
     def send(self) -> None:
         with self._ground.peer.entered():
@@ -138,17 +151,18 @@ class Run:
                     self._send_out(number, probe)
 
     def _send_in(self, number: int, probe: Probe, wire: socket.socket) -> None:
-        cable, port = self._wires[wire], SOURCE_PORTS + number
+        cable, port = self._wires[wire], next(self._ports)
         self._by_port[probe.flow.transport, probe.flow.family, port] = number
         wire.send(craft.first_packet(probe.flow, port, (cable.peer_mac, cable.pod_mac)))
 
     def _send_out(self, number: int, probe: Probe) -> None:
-        launched = Launched(probe.flow, SOURCE_PORTS + number)
+        port = next(self._ports)
+        launched = Launched(probe.flow, port)
         self._launched[number] = launched
         if launched.problem:
             self._seen[number] = f"unsent: {launched.problem}"
             return
-        self._by_port[probe.flow.transport, probe.flow.family, SOURCE_PORTS + number] = number
+        self._by_port[probe.flow.transport, probe.flow.family, port] = number
         self._selector.register(launched.socket, selectors.EVENT_READ, lambda _, number=number: self._on_client(number))
 
     def watch(self, progress: Callable[[int, int], None]) -> None:

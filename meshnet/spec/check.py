@@ -98,7 +98,9 @@ def _ports(spec: Spec) -> Iterator[Conflict]:
     taken: list[tuple[str, PortRange | int, tuple[str, ...]]] = []
     if spec.inbound.active:
         taken.append(("inbound.port", spec.inbound.port, ("inbound.port", "inbound.mode", "inbound.ports")))
-        if spec.inbound.tunnel_port is not None:
+        # A range is there to keep source ports apart, and 15006-15009 is the usual one: it holds the tunnel's default
+        # port, which is let through before the range is looked at.
+        if spec.inbound.tunnel_port is not None and spec.inbound.port.single:
             taken.append(("inbound.tunnelPort", spec.inbound.tunnel_port, ("inbound.tunnelPort", "inbound.mode")))
     if spec.outbound.active:
         taken.append(("outbound.port", spec.outbound.port, ("outbound.port", "outbound.mode", "outbound.cidrs")))

@@ -7,7 +7,7 @@ from meshnet.model.cidr import LOOPBACK, read_cidr
 def test_a_comment_leads_back_to_its_rule() -> None:
     comment = names.rule_comment("in.tproxy.divert")
     assert comment == "meshnet:in.tproxy.divert"
-    assert names.rule_id_of(comment) == names.rule_id_of(comment + names.NEW_TABLE) == "in.tproxy.divert"
+    assert names.rule_id_of(comment) == "in.tproxy.divert"
 
 
 def test_anybody_elses_comment_is_nobodys_rule() -> None:

@@ -1,0 +1,32 @@
+# Everything installs what it needs; as root, on Debian 12 or 13.
+PYTHON := .venv/bin/python
+WORKERS ?= 2
+
+.PHONY: setup demo test test-long lint docs bench clean
+
+setup:
+	bash scripts/setup.sh
+
+demo: setup
+	$(PYTHON) -m meshnet demo
+
+test: setup
+	$(PYTHON) -m pytest -n $(WORKERS) -m "not long" tests
+
+test-long: setup
+	$(PYTHON) -m pytest -n $(WORKERS) tests
+
+lint: setup
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	.venv/bin/lint-imports
+
+docs: setup
+	$(PYTHON) scripts/gen_spec_docs.py
+
+bench: setup
+	$(PYTHON) -I scripts/bench.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
