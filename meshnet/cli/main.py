@@ -105,6 +105,8 @@ def call(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.exceptions.Abort):
         output.say("meshnet: interrupted")
         return 130
+    except SystemExit:
+        return 0  # click's way to end when the reader of our output went away; it raises this for nothing else here
     except BrokenPipeError:
         # The reader of our output went away (`meshnet compile … | head`): nobody is left to tell.
         sys.stderr.close()

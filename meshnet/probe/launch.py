@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
 
 from meshnet.model.cidr import LOOPBACK, address_text
 from meshnet.probe.craft import DNS_QUERY
@@ -22,6 +23,8 @@ class Launched:
         self.problem = ""
         kind = socket.SOCK_STREAM if flow.transport == "tcp" else socket.SOCK_DGRAM
         self.socket = _as_owner(flow, kind)
+        # Closed with a reset, so that no TIME_WAIT keeps the source port from the next verify.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         try:
             self._aim(flow, port)
         except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import selectors
 import socket
 import time
+from itertools import islice
 
 from meshnet.model.value import value
 from meshnet.probe import craft
@@ -120,6 +121,12 @@ def source_ports(now: float, taken: set[int]) -> Iterator[int]:
     return (port for port in walk if port not in taken)
 
 
+def source_ports(count: int, listening: set[int]) -> tuple[int, ...]:
+    """A source port for each probe; one that a listener of ours has can't be bound, and would be called by itself."""
+    free = (port for port in (*range(SOURCE_PORTS, 65536), *range(SOURCE_PORTS - 1, 1023, -1)) if port not in listening)
+    return tuple(islice(free, count))
+
+
 class Run:
     """All probes under way at once: each is known by its own source port."""
 
@@ -128,6 +135,8 @@ class Run:
         self._seen: dict[int, str] = {}
         self._launched: dict[int, Launched] = {}
         self._by_port: dict[tuple[str, int, int], int] = {}
+        listening = {post.port for post in listeners.servers.values()}
+        self._ports = source_ports(len(wanted), listening)
         self._selector = selectors.DefaultSelector()
         self._wires: dict[socket.socket, Cable] = {}
         self._ports = source_ports(time.time(), {post.port for post in listeners.servers.values()})
@@ -170,7 +179,8 @@ class Run:
         start = last = time.monotonic()
         while len(self._seen) < len(self._wanted):
             before = len(self._seen)
-            for key, _ in self._selector.select(0.05):
+            # Frames first: a peer that really has the address refuses, and the departure must be known before that.
+            for key, _ in sorted(self._selector.select(0.05), key=lambda ready: ready[0].fileobj not in self._wires):
                 key.data(key.fileobj)
             now = time.monotonic()
             if len(self._seen) > before:
@@ -199,11 +209,17 @@ class Run:
             self._seen.setdefault(number, "rejected" if heard == "refused" else heard)
 
     def _on_frame(self, wire: socket.socket) -> None:
-        try:
-            frame, source = wire.recvfrom(65535)
-        except BlockingIOError:
-            return
-        segment = craft.read_frame(frame) if source[2] != socket.PACKET_OUTGOING else None
+        """All frames that have come so far."""
+        while True:
+            try:
+                frame, source = wire.recvfrom(65535)
+            except BlockingIOError:
+                return
+            if source[2] != socket.PACKET_OUTGOING:
+                self._read(frame, wire)
+
+    def _read(self, frame: bytes, wire: socket.socket) -> None:
+        segment = craft.read_frame(frame)
         if segment is None:
             return
         cable = self._wires[wire]

@@ -44,7 +44,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meshnet.model.cidr import Family
+    from meshnet.model.cidr import Cidr, Family
     from meshnet.model.ports import PortRange
     from meshnet.model.program import Match, Program, Rule, Table, Target
 
@@ -86,7 +86,7 @@ def rule_texts(rule: Rule, family: Family) -> Iterator[str]:
     choices = [_match(match, transport) for match in sorted(rule.matches, key=_place)]
     tail = f"{comment(rule.id)} -j {_target(rule.target, family)}"
     for words in product(*choices):
-        yield " ".join((*words, tail)) if words else tail
+        yield " ".join((*filter(None, words), tail))
 
 
 def _place(match: Match) -> int:
@@ -101,9 +101,9 @@ def _match(match: Match, transport: str) -> Sequence[str]:  # noqa: C901 (one ca
         case Protocol(name):
             return (f"-p {name}",)
         case Source(cidrs, negated):
-            return _each("-s", cidrs, negated)
+            return _blocks("-s", cidrs, negated)
         case Destination(cidrs, negated):
-            return _each("-d", cidrs, negated)
+            return _blocks("-d", cidrs, negated)
         case InInterface(name, negated):
             return _each("-i", (name,), negated)
         case OutInterface(name, negated):
@@ -139,6 +139,12 @@ def _each(option: str, values: Sequence[object], negated: bool) -> Sequence[str]
     if negated and len(values) > 1:
         raise UnsupportedError([f"iptables takes {option} once: it can't say 'none of these {len(values)}'"])
     return [f"{_not(negated)}{option} {item}" for item in values]
+
+
+def _blocks(option: str, cidrs: Sequence[Cidr], negated: bool) -> Sequence[str]:
+    """A block of all addresses is no words at all: the tools print none for it."""
+    texts = _each(option, cidrs, negated)
+    return [text if negated or not cidr.everything else "" for text, cidr in zip(texts, cidrs, strict=True)]
 
 
 def _ports(transport: str, option: str, ports: tuple[PortRange, ...], negated: bool) -> Sequence[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import subprocess
 import sys
 import time
@@ -117,9 +116,9 @@ def sleeper(namespace: Namespace) -> Iterator[int]:
     """A process that lives in the namespace: its id."""
     process = subprocess.Popen(("ip", "netns", "exec", name_of(namespace), "sleep", "300"))
     try:
-        inode = os.stat(f"/run/netns/{name_of(namespace)}").st_ino
+        inode = Path(f"/run/netns/{name_of(namespace)}").stat().st_ino
         limit = time.monotonic() + 20
-        while os.stat(f"/proc/{process.pid}/ns/net").st_ino != inode:
+        while Path(f"/proc/{process.pid}/ns/net").stat().st_ino != inode:
             assert time.monotonic() < limit, "the process has not entered the namespace"
             time.sleep(0.01)
         yield process.pid
@@ -190,7 +189,7 @@ def test_no_iptables(command: str, namespace: Namespace) -> None:
     hide = (
         "for folder in /usr/sbin /sbin /usr/bin /bin /usr/local/sbin /usr/local/bin; do "
         'for tool in "$folder"/ip*tables* "$folder"/xtables*; do '
-        '[ -e "$tool" ] && [ "$(readlink -f "$tool")" != /dev/null ] && mount --bind /dev/null "$(readlink -f "$tool")"; '
+        'real=$(readlink -f "$tool"); [ -f "$real" ] && mount --bind /dev/null "$real"; '
         'done; done 2>/dev/null; exec "$@"'
     )
     without = ("unshare", "-m", "sh", "-c", hide, "sh")
