@@ -29,6 +29,10 @@ class MeshnetError(Exception):
         self.message = message
         self.hint = hint
 
+    def __str__(self) -> str:
+        """The message as it is now: a roll-back adds to it that the namespace is as it was."""
+        return self.message
+
     def lines(self) -> list[str]:
         """What a person is shown, one entry a line."""
         return [self.message, *([f"  next: {self.hint}"] if self.hint else [])]

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from meshnet.apply.host import LiveHost
+from meshnet.kernel.fake import FakeXtables
+from meshnet.model.plan import Step
+
+MARKED = "*raw\n:MESHNET_NEW_TABLE - [0:0]\nCOMMIT\n"
+
+
+@pytest.fixture
+def host() -> LiveHost:
+    return LiveHost(FakeXtables("iptables-nft"), (4,))
+
+
+def test_it_bears_the_backend_s_name(host):
+    assert (host.name, host.families) == ("iptables-nft", (4,))
+
+
+def test_a_restore_goes_to_the_backend(host):
+    host.do(Step("restore", 4, MARKED))
+    assert "MESHNET_NEW_TABLE" in host.save(4)
+    assert host.save(6) == ""
+
+
+def test_an_empty_table_is_dropped(host):
+    host.do(Step("restore", 4, MARKED))
+    host.do(Step("drop", 4, "raw"))
+    assert host.save(4) == ""
+
+
+def test_a_table_that_others_use_by_now_loses_only_our_mark(host):
+    host.do(Step("restore", 4, MARKED))
+    host.do(Step("restore", 4, "*raw\n-A OUTPUT -j ACCEPT\nCOMMIT\n"))
+    host.do(Step("drop", 4, "raw"))
+    assert "-A OUTPUT -j ACCEPT" in host.save(4)
+    assert "MESHNET_NEW_TABLE" not in host.save(4)
