@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from itertools import islice
+
 from meshnet.probe.flows import probes
-from meshnet.probe.verify import SOURCE_PORTS, Seen, Verified, _application, source_ports
+from meshnet.probe.verify import A_SECOND, HIGHEST, LOWEST, Seen, Verified, _application, source_ports
 from tests.unit.probe.scenes import scene, spec
 
 
@@ -14,9 +16,17 @@ def test_one_wrong_probe_is_enough() -> None:
 
 def test_every_probe_has_a_source_port_of_its_own() -> None:
     """A spec may list such a port, and then a listener has it."""
-    assert source_ports(3, {SOURCE_PORTS + 1}) == (SOURCE_PORTS, SOURCE_PORTS + 2, SOURCE_PORTS + 3)
-    many = source_ports(10_000, {SOURCE_PORTS})
-    assert len(set(many)) == 10_000 and SOURCE_PORTS not in many and max(many) == 65535 and min(many) > 1023
+    many = list(islice(source_ports(0.0, {LOWEST + 1}), 10_000))
+    assert many[:3] == [LOWEST, LOWEST + 2, LOWEST + 3]
+    assert len(set(many)) == 10_000
+
+
+def test_a_run_that_follows_another_has_other_ports() -> None:
+    """What conntrack keeps of the first run for two minutes would translate the packets of the second."""
+    first = set(islice(source_ports(1000.0, set()), 300))
+    for later in (1, 10, 60, 119):
+        assert first.isdisjoint(islice(source_ports(1000.0 + later, set()), 300))
+    assert (HIGHEST - LOWEST) / A_SECOND > 120
 
 
 def test_the_application_listens_wherever_it_is_called() -> None:
