@@ -5,7 +5,6 @@ from __future__ import annotations
 import selectors
 import socket
 import time
-from itertools import islice
 
 from meshnet.model.value import value
 from meshnet.probe import craft
@@ -121,12 +120,6 @@ def source_ports(now: float, taken: set[int]) -> Iterator[int]:
     return (port for port in walk if port not in taken)
 
 
-def source_ports(count: int, listening: set[int]) -> tuple[int, ...]:
-    """A source port for each probe; one that a listener of ours has can't be bound, and would be called by itself."""
-    free = (port for port in (*range(SOURCE_PORTS, 65536), *range(SOURCE_PORTS - 1, 1023, -1)) if port not in listening)
-    return tuple(islice(free, count))
-
-
 class Run:
     """All probes under way at once: each is known by its own source port."""
 
@@ -135,8 +128,6 @@ class Run:
         self._seen: dict[int, str] = {}
         self._launched: dict[int, Launched] = {}
         self._by_port: dict[tuple[str, int, int], int] = {}
-        listening = {post.port for post in listeners.servers.values()}
-        self._ports = source_ports(len(wanted), listening)
         self._selector = selectors.DefaultSelector()
         self._wires: dict[socket.socket, Cable] = {}
         self._ports = source_ports(time.time(), {post.port for post in listeners.servers.values()})
