@@ -11,6 +11,7 @@ from meshnet.model.cidr import read_address
 from meshnet.model.flow import Flow
 from meshnet.spec.load import load_text
 
+LISTED = "outbound: {cidrs: [127.0.0.9/32]}"
 APP = {"uid": 0, "gid": 0}
 
 
@@ -59,8 +60,8 @@ def leaving(to: str = "203.0.113.1", port: int = 80, source: str = "192.0.2.2", 
         ("", leaving(interface="lo", to="192.0.2.2", mark=0x539, uid=1337), ("direct", "inbound.originalSource")),
         ("dns: {capture: all}", leaving(port=53, transport="udp"), ("dns-proxy", "dns.capture")),
         ("dns: {capture: all}", leaving(port=53, transport="udp", uid=1337), ("direct", "sidecar.uids[0]")),
-        ("outbound: {cidrs: [127.0.0.9/32]}", leaving("127.0.0.9", interface="lo"), ("outbound-proxy", "outbound.cidrs")),
-        ("outbound: {cidrs: [127.0.0.9/32]}", leaving("127.0.0.1", interface="lo"), ("direct", "outbound.loopbackCidr")),
+        (LISTED, leaving("127.0.0.9", interface="lo"), ("outbound-proxy", "outbound.cidrs")),
+        (LISTED, leaving("127.0.0.1", interface="lo"), ("direct", "outbound.loopbackCidr")),
     ],
 )  # fmt: skip
 def test_a_flow(text: str, flow: Flow, expected: tuple[str, str]) -> None:
