@@ -33,7 +33,9 @@ class Launched:
 
     def _aim(self, flow: Flow, port: int) -> None:
         if flow.mark:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, flow.mark)
+            self.socket.setsockopt(
+                socket.SOL_SOCKET, socket.SO_MARK, struct.pack("=I", flow.mark)
+            )  # an int would be signed
             if not LOOPBACK[flow.family].holds(flow.family, flow.source):
                 make_transparent(self.socket, flow.family)
         self.socket.bind((address_text(flow.family, flow.source), port))

@@ -59,3 +59,9 @@ def test_a_source_port_is_free_again_at_once() -> None:
             source = launched.socket.getsockname()[1]
             server.accept()[0].close()
             launched.close()
+
+
+def test_a_mark_of_all_32_bits() -> None:
+    launched = Launched(flow(9, mark=0xFFFFFFFF), 0)
+    assert launched.socket.getsockopt(socket.SOL_SOCKET, socket.SO_MARK, 4) == b"\xff" * 4
+    launched.close()
