@@ -15,7 +15,13 @@ def table(*rules, name="A", entries=()):
 
 
 def tables_in(steps):
-    return [line[1:] for step in steps if step.tool == "restore" and step.family == 4 for line in step.text.splitlines() if line[0] == "*"]
+    return [
+        line[1:]
+        for step in steps
+        if step.tool == "restore" and step.family == 4
+        for line in step.text.splitlines()
+        if line[0] == "*"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,9 @@ def test_without_ipv6_no_rule_is_for_it():
 
 
 @pytest.mark.parametrize(
-    "inbound", ["mode: none", "mode: redirect, ports: []", "mode: tproxy, ports: []"], ids=["none", "redirect", "tproxy"]
+    "inbound",
+    ["mode: none", "mode: redirect, ports: []", "mode: tproxy, ports: []"],
+    ids=["none", "redirect", "tproxy"],
 )
 def test_nothing_inbound(inbound):
     made = program(f"  inbound: {{{inbound}}}\n")
@@ -155,6 +157,8 @@ def test_nothing_inbound(inbound):
 
 
 def test_nothing_wanted_is_nothing_done():
-    made = program("  inbound: {mode: none}\n  outbound: {mode: none}\n  interfaces: {exclude: [eth9], guest: [tap0]}\n")
+    made = program(
+        "  inbound: {mode: none}\n  outbound: {mode: none}\n  interfaces: {exclude: [eth9], guest: [tap0]}\n"
+    )
     assert made.chains == ()
     assert made.entries == ()

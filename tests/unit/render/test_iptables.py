@@ -147,7 +147,9 @@ def test_none_of_several_blocks_is_refused():
 
 
 def test_matches_in_the_order_in_which_they_are_printed():
-    found = texts(MarkIs(MARK), DestinationPorts(ports(80)), TCP, OutInterface("lo"), Destination((read_cidr("::1"),)), family=6)
+    found = texts(
+        MarkIs(MARK), DestinationPorts(ports(80)), TCP, OutInterface("lo"), Destination((read_cidr("::1"),)), family=6
+    )
     assert found == ["-d ::1/128 -o lo -p tcp -m tcp --dport 80 -m mark --mark 0x539/0xfff"]
 
 

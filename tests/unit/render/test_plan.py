@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
+from meshnet.apply.reconcile import fresh_steps
 from meshnet.compile.pipeline import compile_spec
 from meshnet.kernel.fake import FakeXtables
 from meshnet.model.cidr import read_cidr
@@ -10,7 +11,6 @@ from meshnet.model.names import COMMENT_PREFIX
 from meshnet.parse.words import comment_of
 from meshnet.render import iptables, routes
 from meshnet.render.plan import render
-from meshnet.apply.reconcile import fresh_steps
 from tests.strategies import specs
 
 FACTS = Facts(resolvers=(read_cidr("10.96.0.10"), read_cidr("2001:db8::a")))
