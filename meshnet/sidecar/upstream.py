@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import socket
+import sys
 from collections.abc import AsyncIterator
 
 from meshnet.model.value import value
@@ -95,7 +96,7 @@ def _optioned(dial: Dial) -> socket.socket:
     made = socket.socket(socket.AF_INET if dial.destination.family == 4 else socket.AF_INET6, socket.SOCK_STREAM)
     try:
         if dial.mark is not None:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, dial.mark)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, dial.mark.to_bytes(4, sys.byteorder))
         if dial.foreign:
             transparent(made)
         elif dial.source is not None:
