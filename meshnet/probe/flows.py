@@ -35,7 +35,7 @@ UNSENDABLE = tuple(
         "127.0.0.0/8",
         "224.0.0.0/3",
         "169.254.0.0/16",
-        "::/96",  # IPv4-compatible (RFC 4291 section 2.5.5.1): REDIRECT drops what comes in for such an address
+        "::/96",  # IPv4-compatible, deprecated (RFC 4291 section 2.5.5.1): a guest's packet to one was seen to vanish
         "::ffff:0:0/96",
         "fe80::/10",
         "ff00::/8",

@@ -1,4 +1,4 @@
-"""Who may import whom, and that every module has its tests."""
+"""Who may import whom."""
 
 from __future__ import annotations
 
