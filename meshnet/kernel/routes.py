@@ -14,6 +14,7 @@ HINTS = {
     "File exists": "somebody else's route or rule is in the way: choose another routing.table, or take it away",
     "Network is down": "bring the loopback interface up first: ip link set lo up",
     "Permission denied": "IPv6 may be switched off here (net.ipv6.conf.*.disable_ipv6): list families: [ipv4]",
+    "IPv6 is disabled": "IPv6 is switched off here (net.ipv6.conf.*.disable_ipv6): list families: [ipv4]",
     "Operation not permitted": "the process needs CAP_NET_ADMIN in the namespace",
     "not supported": "this kernel lacks policy routing or the family",
 }
