@@ -7,7 +7,7 @@ from meshnet.apply.host import LiveHost
 from meshnet.compile.pipeline import compile_spec
 from meshnet.kernel import detect, facts, netns
 from meshnet.kernel.xtables import Xtables
-from meshnet.model.errors import MeshnetError, UnsupportedError
+from meshnet.model.errors import BusyError, MeshnetError, UnsupportedError
 from meshnet.model.names import rule_id_of
 from meshnet.model.plan import ChangeSet, Receipt
 from meshnet.model.value import replace, value
@@ -99,8 +99,9 @@ class Session:
     def compile(self, spec: Spec) -> Compiled:
         """The program and plan of a spec here; raises where IPv6 is needed and can't be had."""
         given = self.facts
-        if 6 not in self.families and 6 in given.families:
-            if spec.families != "auto" or given.global_ipv6:
+        asked = spec.families != "auto" and 6 in spec.families
+        if 6 not in self.families and (asked or (spec.families == "auto" and 6 in given.families)):
+            if asked or given.global_ipv6:
                 raise UnsupportedError(
                     ["ip6tables is missing, and this namespace speaks IPv6: its traffic would pass uncaptured"],
                     hint="apt-get install iptables, or list families: [ipv4] to leave IPv6 alone",
@@ -119,7 +120,8 @@ class Session:
         try:
             receipt = work.apply(self.host, compiled.plan)
         except MeshnetError as error:
-            if spec.families != "auto" or compiled.program.families == (4,) or self.facts.global_ipv6:
+            needed = spec.families != "auto" or self.facts.global_ipv6
+            if needed or compiled.program.families == (4,) or isinstance(error, BusyError):
                 raise
             receipt = work.apply(self.host, render(compile_spec(spec, replace(self.facts, families=(4,)))))
             said = " ".join(error.lines())
