@@ -41,8 +41,16 @@ def remove(host: Host) -> Receipt:
 
 def remove_rules(host: Host) -> Receipt:
     """Take our rules away on this backend and leave routing alone, which another backend's rules still need."""
-    there = observe(host)
-    return apply(host, replace(NOTHING, routing=there.own.routing))
+    return apply(host, _no_rules(host))
+
+
+def rules_to_remove(host: Host) -> ChangeSet:
+    """What ``remove_rules`` would do."""
+    return changes(host, _no_rules(host))
+
+
+def _no_rules(host: Host) -> Plan:
+    return replace(NOTHING, routing=observe(host).own.routing)
 
 
 def disposable(host: Host) -> bool:

@@ -17,6 +17,7 @@ from meshnet.render.plan import render
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
     from typing import Any, Literal
 
@@ -112,7 +113,9 @@ class Session:
         return Compiled(program, render(program))
 
     def changes(self, spec: Spec) -> ChangeSet:
-        return work.changes(self.host, self.compile(spec).plan)
+        """What ``apply`` would do, on another backend too that holds rules of ours."""
+        here = work.changes(self.host, self.compile(spec).plan)
+        return _joined(here, tuple(work.rules_to_remove(host) for host in self._elsewhere()))
 
     def apply(self, spec: Spec) -> Receipt:
         """Make the namespace hold the spec, on this backend alone; rules of ours on another one go afterwards."""
@@ -136,7 +139,8 @@ class Session:
 
     def removal(self) -> ChangeSet:
         """What ``remove`` would do."""
-        return work.changes(self.host, work.NOTHING)
+        here = work.changes(self.host, work.NOTHING)
+        return _joined(here, tuple(work.rules_to_remove(host) for host in self._elsewhere()))
 
     @property
     def namespace(self) -> Namespace:
@@ -161,18 +165,22 @@ class Session:
         )
 
     def _clear_elsewhere(self) -> tuple[ChangeSet, ...]:
-        """Rules of ours in the other variant's tables: with both in force, the hook registered last would win."""
+        """Take rules of ours away from the other variant's tables."""
         done: list[ChangeSet] = []
+        for host in self._elsewhere():
+            if not (taken := work.remove_rules(host).changes).empty:
+                done.append(taken)
+                self.notices.append(f"rules of ours were in {host.name} too: taken away there")
+        return tuple(done)
+
+    def _elsewhere(self) -> Iterator[LiveHost]:
+        """The other backends with rules of ours: with both in force, the hook registered last would win."""
         for variant in detect.VARIANTS:
             backend = detect.BACKEND[variant]
             here = backend == self.backend or (self.backend == "libiptc" and variant == "legacy")
             families = tuple(item.family for item in self.evidence if item.of(variant).ours)
-            if here or not families:
-                continue
-            rules = LiveHost(adapter(backend), families)
-            done.append(work.remove_rules(rules).changes)
-            self.notices.append(f"rules of ours were in {backend} too: taken away there")
-        return tuple(done)
+            if families and not here:
+                yield LiveHost(adapter(backend), families)
 
 
 def adapter(backend: Backend) -> PacketFilter:

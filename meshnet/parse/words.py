@@ -24,6 +24,7 @@ SPELLINGS = {
     "--set-mark": "--set-xmark",
 }
 PROTOCOLS = {"6": "tcp", "17": "udp"}
+IMPLIED = ("tcp", "udp")
 FULL_MASK = "0xffffffff"
 
 
@@ -69,34 +70,44 @@ def same_rule(one: str, other: str) -> bool:
 
 
 def canonical(words: str) -> tuple[tuple[str, ...], ...]:
-    """A rule's options, each as (name, negation, values …), sorted; equal for equal rules of any version."""
+    """A rule's options, each as (match, name, negation, values …), sorted; equal for equal rules of any version."""
     options: list[tuple[str, ...]] = []
     current: list[str] = []
-    negated = False
+    module, negated = "", False
     for word in split(words):
         if word == "!":
             negated = True
         elif word.startswith("-") and len(word) > 1 and not word[1].isdigit():
-            options += _finished(current)
+            options += _finished(module, current)
+            if not word.startswith("--"):
+                module = ""
+            elif current and current[0] == "-m":
+                module = current[-1]
             current = [SPELLINGS.get(word, word), "!" if negated else ""]
             negated = False
         else:
             current.append(word)
             if negated:  # the older way: the negation between an option and its value
                 current[1], negated = "!", False
-    return tuple(sorted([*options, *_finished(current)]))
+    return tuple(sorted([*options, *_finished(module, current)]))
 
 
-def _finished(current: list[str]) -> list[tuple[str, ...]]:
-    if not current or current[0] == "-m":
+def _finished(module: str, current: list[str]) -> list[tuple[str, ...]]:
+    if not current:
         return []
     name, negation, *values = current
+    if name == "-m":  # tells something alone: ``-m socket`` matches without any option; ``-m tcp`` goes with ``-p tcp``
+        return [] if values[-1:] and values[-1] in IMPLIED else [("", name, "", *values)]
     values = [_value(name, item) for item in values]
+    if (name, negation) in (("-s", ""), ("-d", "")) and values in (["0.0.0.0/0"], ["::/0"]):  # is forgotten by iptables
+        return []
     if name == "--tproxy-mark" or name.endswith("mark"):
         values = [item.removesuffix(f"/{FULL_MASK}") for item in values]
     if name == "--on-ip" and values in (["0.0.0.0"], ["::"]):  # noqa: S104 (what is printed when none was given)
         return []
-    return [(name, negation, *values)]
+    # ``--mark`` is said of packets by one match and of connections by another
+    owner = module if name.startswith("--") and module not in IMPLIED else ""
+    return [(owner, name, negation, *values)]
 
 
 def _value(name: str, text: str) -> str:

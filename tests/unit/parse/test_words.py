@@ -83,3 +83,16 @@ def test_a_target_in_a_comment_is_none():
 def test_neither_comment_nor_target():
     assert comment_of("-p tcp -j A") == ""
     assert target_of("-p tcp") == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("-m mark --mark 0x539/0xfff -j RETURN", "-m connmark --mark 0x539/0xfff -j RETURN"),
+        ("-p tcp -m socket -j RETURN", "-p tcp -j RETURN"),
+        ("-p tcp -m socket --transparent -j RETURN", "-p tcp -m socket -j RETURN"),
+    ],
+)
+def test_a_rule_that_was_bent_is_another_rule(one: str, other: str) -> None:
+    """The mark of the connection in place of the packet's: one option's name, two meanings, and a hole in the set."""
+    assert not same_rule(one, other)
