@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from meshnet.model.cidr import read_cidr
 from meshnet.model.errors import ToolError, Wrong
-from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, NEW_TABLE, ROUTE_PROTOCOL
+from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, ISTIO_PREFIX, NEW_TABLE, ROUTE_PROTOCOL
 from meshnet.model.plan import ChainText, EntryText, Observed, Plan, RouteText, TableText
 from meshnet.parse import saved, words
 
@@ -59,10 +59,11 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, str]) -> Observed:
 
 
 def _own(family: Family, table: SavedTable) -> TableText:
+    prefixes = (CHAIN_PREFIX, ISTIO_PREFIX) if _istio_of_ours(table) else (CHAIN_PREFIX,)
     rules: dict[str, list[str]] = {
         chain.name: []
         for chain in table.chains
-        if chain.policy == "-" and chain.name.startswith(CHAIN_PREFIX) and chain.name != NEW_TABLE
+        if chain.policy == "-" and chain.name.startswith(prefixes) and chain.name != NEW_TABLE
     }
     entries: list[EntryText] = []
     places: dict[str, int] = {}
@@ -71,15 +72,27 @@ def _own(family: Family, table: SavedTable) -> TableText:
             rules[rule.chain].append(rule.words)
             continue
         place = places[rule.chain] = places.get(rule.chain, 0) + 1
-        if (COMMENT_PREFIX in rule.words or CHAIN_PREFIX in rule.words) and _is_entry(rule.words):
+        if _is_entry(rule.words, prefixes):
             entries.append(EntryText(rule.chain, rule.words, place))  # type: ignore[arg-type]
     chains = tuple(ChainText(name, tuple(texts)) for name, texts in rules.items())
     return TableText(family, table.name, chains, tuple(entries))  # type: ignore[arg-type]
 
 
-def _is_entry(rule: str) -> bool:
+def _istio_of_ours(table: SavedTable) -> bool:
+    """Whether the table's ``ISTIO_`` chains are of profile istio, and not of an istio-iptables run."""
+    return any(
+        COMMENT_PREFIX in rule.words
+        and words.comment_of(rule.words).startswith(COMMENT_PREFIX)
+        and (rule.chain.startswith(ISTIO_PREFIX) or words.target_of(rule.words).startswith(ISTIO_PREFIX))
+        for rule in table.rules
+    )
+
+
+def _is_entry(rule: str, prefixes: tuple[str, ...]) -> bool:
     """A rule outside of our chains is ours by its comment, or when all it does is to lead to one of our chains."""
-    return words.comment_of(rule).startswith(COMMENT_PREFIX) or words.target_of(rule).startswith(CHAIN_PREFIX)
+    if COMMENT_PREFIX in rule and words.comment_of(rule).startswith(COMMENT_PREFIX):
+        return True
+    return any(prefix in rule for prefix in prefixes) and words.target_of(rule).startswith(prefixes)
 
 
 def _routing(family: Family, lists: str) -> tuple[list[RouteText], set[str]]:

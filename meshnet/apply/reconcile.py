@@ -8,7 +8,7 @@ mangle. A kill between two steps then leaves both at work, or one, never none. E
 from __future__ import annotations
 
 from meshnet.model.names import NEW_TABLE
-from meshnet.model.plan import ChangeSet, Observed, Step
+from meshnet.model.plan import BEHIND, ChangeSet, Observed, Step
 from meshnet.model.value import replace
 from meshnet.parse.words import same_rule
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from meshnet.model.cidr import Family
     from meshnet.model.plan import EntryText, Plan, RouteText, TableText
-    from meshnet.model.program import Table
+    from meshnet.model.program import Hook, Table
 
 FAMILIES: tuple[Family, ...] = (4, 6)
-LISTENER = "MESHNET_INBOUND"
+LISTENERS = ("MESHNET_INBOUND", "ISTIO_INBOUND")
 
 
 def reconcile(plan: Plan, observed: Observed, *, disposable: bool) -> ChangeSet:
@@ -102,8 +102,14 @@ def _tables(plan: Plan, observed: Observed, family: Family, disposable: bool) ->
 
 def _order(wanted: dict[Table, TableText]) -> tuple[Table, ...]:
     nat = wanted.get("nat")
-    redirects = nat is not None and any(chain.name == LISTENER for chain in nat.chains)
-    return ("nat", "raw", "mangle") if redirects else ("mangle", "raw", "nat")
+    return ("nat", "raw", "mangle") if nat is not None and _takes_inbound(nat) else ("mangle", "raw", "nat")
+
+
+def _takes_inbound(table: TableText) -> bool:
+    """Whether anything in the table leads to the inbound listener's chain; it may be there without being used."""
+    rules = [rule for chain in table.chains if chain.name not in LISTENERS for rule in chain.rules]
+    rules += [entry.rule for entry in table.entries if entry.hook == "PREROUTING"]
+    return any(rule.endswith(f"-j {name}") for rule in rules for name in LISTENERS)
 
 
 def table_differences(new: TableText | None, old: TableText | None) -> list[str]:
@@ -117,9 +123,8 @@ def table_differences(new: TableText | None, old: TableText | None) -> list[str]
         elif name not in there:
             lines.append(f"+ -N {name}")
         lines += _chain_differences(name, wanted.get(name, ()), there.get(name, ()))
-    missing, surplus = _entries(new, old)
-    lines += [f"+ -A {entry.hook} {entry.rule}" for entry in missing]
-    lines += [f"- -A {entry.hook} {entry.rule}" for entry in surplus]
+    for hook in _hooks(new, old):
+        lines += _chain_differences(hook, _entry_rules(new, hook), _entry_rules(old, hook))
     return lines
 
 
@@ -139,20 +144,30 @@ def _chain_differences(chain: str, wanted: tuple[str, ...], there: tuple[str, ..
 
 
 def _entries(new: TableText | None, old: TableText | None) -> tuple[list[EntryText], list[EntryText]]:
-    """Entries that are missing, and those that stand there too often or have no chain any more."""
-    surplus = list(old.entries) if old else []
-    missing = []
-    for entry in new.entries if new else ():
-        found = next((item for item in surplus if item.hook == entry.hook and _same_entry(item, entry)), None)
-        if found is None:
-            missing.append(entry)
-        else:
-            surplus.remove(found)
+    """Entries that come and those that go. Where the order of several matters, all of a hook are written anew."""
+    missing: list[EntryText] = []
+    surplus: list[EntryText] = []
+    for hook in _hooks(new, old):
+        wanted = [entry for entry in new.entries if entry.hook == hook] if new else []
+        there = [entry for entry in old.entries if entry.hook == hook] if old else []
+        if len(wanted) == 1:
+            kept = next((entry for entry in there if same_rule(entry.rule, wanted[0].rule)), None)
+            if kept is not None:
+                there.remove(kept)
+                wanted = []
+        elif not _chain_differences(hook, _entry_rules(new, hook), _entry_rules(old, hook)):
+            continue
+        missing += wanted
+        surplus += there
     return missing, surplus
 
 
-def _same_entry(one: EntryText, other: EntryText) -> bool:
-    return same_rule(one.rule, other.rule)
+def _hooks(*tables: TableText | None) -> tuple[Hook, ...]:
+    return tuple(dict.fromkeys(entry.hook for table in tables if table for entry in table.entries))
+
+
+def _entry_rules(table: TableText | None, hook: Hook) -> tuple[str, ...]:
+    return tuple(entry.rule for entry in table.entries if entry.hook == hook) if table else ()
 
 
 def _table_text(name: str, new: TableText | None, old: TableText | None, came_with_us: bool) -> str:
@@ -166,6 +181,8 @@ def _table_text(name: str, new: TableText | None, old: TableText | None, came_wi
     lines += [f"-D {entry.hook} {entry.rule}" for entry in surplus]
     lines += [f"-A {chain.name} {rule}" for chain in chains for rule in chain.rules]
     # From the first place to the last, so that each is counted when everything ahead of it stands again.
-    lines += [f"-I {entry.hook} {entry.place} {entry.rule}" for entry in sorted(missing, key=lambda item: item.place)]
+    placed = sorted((entry for entry in missing if entry.place != BEHIND), key=lambda item: item.place)
+    lines += [f"-I {entry.hook} {entry.place} {entry.rule}" for entry in placed]
+    lines += [f"-A {entry.hook} {entry.rule}" for entry in missing if entry.place == BEHIND]
     lines += [f"-X {chain}" for chain in stale]
     return "\n".join([*lines, "COMMIT", ""])

@@ -61,6 +61,12 @@ def compile_spec(spec: Spec, facts: Facts) -> Program:
     """The program of a spec in a namespace with these facts; raises SpecError where the facts leave it undecided."""
     resolved, families = resolve(spec, facts)
     draft = Draft(resolved, families)
+    if spec.profile == "istio":
+        from meshnet.compile.istio.pipeline import PASSES as ISTIO_PASSES
+
+        for step in ISTIO_PASSES:
+            step(draft)
+        return draft.finish_as_written()
     for step in PASSES:
         step(draft)
     return draft.finish()
