@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from meshnet.model.plan import Step
 
     class Host(Protocol):
-        """A namespace that the caller has entered. ``families``: those that have tools here."""
+        """A namespace that the caller has entered. ``families``: those that have tools here. ``adopting``: what an
+        istio-iptables run left counts as ours, to be replaced or taken away."""
 
         @property
         def name(self) -> str: ...
         @property
         def families(self) -> tuple[Family, ...]: ...
+        @property
+        def adopting(self) -> bool: ...
         def save(self, family: Family, counters: bool = False) -> str: ...
         def read_routing(self, family: Family) -> str: ...
         def do(self, step: Step) -> None: ...
@@ -29,9 +32,10 @@ if TYPE_CHECKING:
 class LiveHost:
     """The real thing. ``tables`` is a backend's adapter."""
 
-    def __init__(self, tables: PacketFilter, families: tuple[Family, ...]) -> None:
+    def __init__(self, tables: PacketFilter, families: tuple[Family, ...], *, adopting: bool = False) -> None:
         self.tables = tables
         self.families = families
+        self.adopting = adopting
 
     @property
     def name(self) -> str:

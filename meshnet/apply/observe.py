@@ -6,6 +6,7 @@ and routes by their protocol, an address on ``lo`` by the route of our protocol 
 
 from __future__ import annotations
 
+from meshnet.apply.leftovers import left_by_istio
 from meshnet.model.cidr import read_cidr
 from meshnet.model.errors import ToolError, Wrong
 from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, ISTIO_PREFIX, NEW_TABLE, ROUTE_PROTOCOL
@@ -29,11 +30,14 @@ def observe(host: Host) -> Observed:
     """Read rules, routes and addresses of the families that the host can be asked about."""
     routing = {family: host.read_routing(family) for family in host.families}
     texts = {family: host.save(family) for family in host.families}
-    return sort_out(texts, routing)
+    return sort_out(texts, routing, adopting=host.adopting)
 
 
-def sort_out(texts: dict[Family, str], routing: dict[Family, str]) -> Observed:
-    """Observed from the text of iptables-save and the lists of ``ip -j -N``, by family."""
+def sort_out(texts: dict[Family, str], routing: dict[Family, str], *, adopting: bool = False) -> Observed:
+    """Observed from the text of iptables-save and the lists of ``ip -j -N``, by family.
+
+    ``adopting``: what an istio-iptables run left counts as ours too.
+    """
     own: list[TableText] = []
     present: set[tuple[Family, str]] = set()
     made: set[tuple[Family, str]] = set()
@@ -41,11 +45,12 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, str]) -> Observed:
     for family, text in texts.items():
         for table in saved.parse(text):
             present.add((family, table.name))
-            mine = _own(family, table)
-            foreign += len(table.rules) - sum(len(chain.rules) for chain in mine.chains) - len(mine.entries)
+            mine = _own(family, table, adopting)
+            others = len(table.rules) - sum(len(chain.rules) for chain in mine.chains) - len(mine.entries)
+            foreign += others
             if mine.chains or mine.entries:
                 own.append(mine)
-            if any(chain.name == NEW_TABLE for chain in table.chains):
+            if any(chain.name == NEW_TABLE for chain in table.chains) or (not others and _all_of_istio(mine, table)):
                 made.add((family, table.name))
     routes: list[RouteText] = []
     on_loopback: set[str] = set()
@@ -58,8 +63,10 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, str]) -> Observed:
     )
 
 
-def _own(family: Family, table: SavedTable) -> TableText:
-    prefixes = (CHAIN_PREFIX, ISTIO_PREFIX) if _istio_of_ours(table) else (CHAIN_PREFIX,)
+def _own(family: Family, table: SavedTable, adopting: bool) -> TableText:
+    istio = any(chain.name.startswith(ISTIO_PREFIX) for chain in table.chains)
+    adopted = left_by_istio(table) if istio and adopting else frozenset()
+    prefixes = (CHAIN_PREFIX, ISTIO_PREFIX) if istio and (adopting or _istio_of_ours(table)) else (CHAIN_PREFIX,)
     rules: dict[str, list[str]] = {
         chain.name: []
         for chain in table.chains
@@ -72,10 +79,17 @@ def _own(family: Family, table: SavedTable) -> TableText:
             rules[rule.chain].append(rule.words)
             continue
         place = places[rule.chain] = places.get(rule.chain, 0) + 1
-        if _is_entry(rule.words, prefixes):
+        if _is_entry(rule.words, prefixes) or (rule.chain, rule.words) in adopted:
             entries.append(EntryText(rule.chain, rule.words, place))  # type: ignore[arg-type]
     chains = tuple(ChainText(name, tuple(texts)) for name, texts in rules.items())
     return TableText(family, table.name, chains, tuple(entries))  # type: ignore[arg-type]
+
+
+def _all_of_istio(mine: TableText, table: SavedTable) -> bool:
+    """Whether nothing but profile istio is in a table: no marker says that it came with us, since there is no such
+    chain in the original's rule set."""
+    chains = [chain for chain in table.chains if chain.policy == "-"]
+    return len(chains) == len(mine.chains) > 0 and all(chain.policy in ("-", "ACCEPT") for chain in table.chains)
 
 
 def _istio_of_ours(table: SavedTable) -> bool:

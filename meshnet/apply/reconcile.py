@@ -7,7 +7,7 @@ mangle. A kill between two steps then leaves both at work, or one, never none. E
 
 from __future__ import annotations
 
-from meshnet.model.names import NEW_TABLE
+from meshnet.model.names import CHAIN_PREFIX, NEW_TABLE
 from meshnet.model.plan import BEHIND, ChangeSet, Observed, Step
 from meshnet.model.value import replace
 from meshnet.parse.words import same_rule
@@ -24,13 +24,14 @@ FAMILIES: tuple[Family, ...] = (4, 6)
 LISTENERS = ("MESHNET_INBOUND", "ISTIO_INBOUND")
 
 
-def reconcile(plan: Plan, observed: Observed, *, disposable: bool) -> ChangeSet:
-    """The change set; ``disposable``: an emptied table that came with us can be taken away again (nft)."""
+def reconcile(plan: Plan, observed: Observed, *, disposable: bool, anew: bool = False) -> ChangeSet:
+    """The change set. ``disposable``: an emptied table that came with us can be taken away again (nft). ``anew``:
+    tables are written even where nothing differs."""
     adding, going = _routing(plan, observed)
     steps: list[Step] = [Step("ip", family, text) for family in FAMILIES if (text := _lines("add", adding, family))]
     differences: list[str] = []
     for family in FAMILIES:
-        text, lines = _tables(plan, observed, family, disposable)
+        text, lines = _tables(plan, observed, family, disposable, anew)
         steps += [Step("restore", family, text)] if text else []
         differences += lines
     steps += [
@@ -82,7 +83,7 @@ def _tail(item: RouteText, verb: str) -> str:
     return " nodad" if (item.object, verb, item.family) == ("addr", "add", 6) else ""
 
 
-def _tables(plan: Plan, observed: Observed, family: Family, disposable: bool) -> tuple[str, list[str]]:
+def _tables(plan: Plan, observed: Observed, family: Family, disposable: bool, anew: bool) -> tuple[str, list[str]]:
     wanted = {table.table: table for table in plan.tables if table.family == family}
     there = {table.table: table for table in observed.own.tables if table.family == family}
     texts: list[str] = []
@@ -90,7 +91,7 @@ def _tables(plan: Plan, observed: Observed, family: Family, disposable: bool) ->
     for name in _order(wanted):
         new, old = wanted.get(name), there.get(name)
         lines = table_differences(new, old)
-        if not lines:
+        if not lines and not (anew and new):
             continue
         came_with_us = disposable and ((family, name) not in observed.present or (family, name) in observed.made)
         texts.append(_table_text(name, new, old, came_with_us))
@@ -177,6 +178,8 @@ def _table_text(name: str, new: TableText | None, old: TableText | None, came_wi
     stale = [chain.name for chain in old.chains if chain.name not in kept] if old else []
     missing, surplus = _entries(new, old)
     lines = [f"*{name}", *([f":{NEW_TABLE} - [0:0]"] if came_with_us else [])]
+    # Profile istio leaves no chain that isn't the original's: its table is known as ours by what is in it.
+    unmarked = came_with_us and chains and not any(chain.name.startswith(CHAIN_PREFIX) for chain in chains)
     lines += [f":{chain} - [0:0]" for chain in (*(chain.name for chain in chains), *stale)]
     lines += [f"-D {entry.hook} {entry.rule}" for entry in surplus]
     lines += [f"-A {chain.name} {rule}" for chain in chains for rule in chain.rules]
@@ -184,5 +187,5 @@ def _table_text(name: str, new: TableText | None, old: TableText | None, came_wi
     placed = sorted((entry for entry in missing if entry.place != BEHIND), key=lambda item: item.place)
     lines += [f"-I {entry.hook} {entry.place} {entry.rule}" for entry in placed]
     lines += [f"-A {entry.hook} {entry.rule}" for entry in missing if entry.place == BEHIND]
-    lines += [f"-X {chain}" for chain in stale]
+    lines += [f"-X {chain}" for chain in (*stale, *([NEW_TABLE] if unmarked else []))]
     return "\n".join([*lines, "COMMIT", ""])
