@@ -82,7 +82,7 @@ class Session:
 
     def _look(self) -> None:
         self.facts: Facts = facts.gather(self.place)
-        seen = tuple(detect.evidence(family) for family in (4, 6))
+        seen = detect.evidence()
         self.evidence: tuple[Evidence, ...] = seen
         self.families: tuple[Family, ...] = tuple(
             item.family for item in seen if item.family == 4 or any(found.installed for found in item.found)
@@ -95,7 +95,7 @@ class Session:
         else:
             self.backend = self._asked
             self.reason = "asked for"
-        self.host = LiveHost(adapter(self.backend), self.families)
+        self.host = LiveHost(adapter(self.backend), self.families, detect.texts(usable, self.backend))
 
     def compile(self, spec: Spec) -> Compiled:
         """The program and plan of a spec here; raises where IPv6 is needed and can't be had."""
@@ -150,8 +150,8 @@ class Session:
         """How many packets each rule of ours has seen, by family, table, chain and words."""
         return {
             (family, table.name, rule.chain, rule.words): rule.packets
-            for family in self.families
-            for table in saved.parse(self.host.save(family, counters=True))
+            for family, text in self.host.save(counters=True).items()
+            for table in saved.parse(text)
             for rule in table.rules
             if rule_id_of(comment_of(rule.words))
         }
