@@ -6,15 +6,31 @@ and an interface's RETURN must have the counterpart that the original always wri
 
 from __future__ import annotations
 
-from meshnet.model.names import ISTIO_PREFIX, OUTBOUND_MARK
+from meshnet.model.names import (
+    INBOUND_MARK,
+    ISTIO_PREFIX,
+    OUTBOUND_MARK,
+    PASSTHROUGH6,
+    ROUTE_PROTOCOL,
+    ROUTE_TABLE,
+)
 from meshnet.parse.words import canonical
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from meshnet.kernel.rtnetlink import SeenRoute, SeenRouting, SeenRule
+    from meshnet.model.cidr import Family
     from meshnet.parse.saved import SavedTable
 
     Form = dict[str, tuple[str, ...]]
 
+LOCAL = 2
+"""RTN_LOCAL of linux/rtnetlink.h."""
+
+KERNEL = (0, 253, 254, 255)
+EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}
+FULL_MASK = "0xffffffff"
+OWN_ADDRESS = f"{PASSTHROUGH6}/128"
 HOOKS = ("PREROUTING", "OUTPUT")
 
 
@@ -37,6 +53,36 @@ def istio_marks(table: SavedTable) -> frozenset[str]:
             form = _form(rule.words)
             found |= {value for name in ("--mark", "--set-xmark") for value in form.get(name, ())}
     return frozenset(found)
+
+
+def left_routing(
+    family: Family, seen: SeenRouting, tables: tuple[SavedTable, ...]
+) -> tuple[tuple[SeenRule, ...], tuple[SeenRoute, ...], tuple[str, ...]]:
+    """Policy rules and routes for istio's mark, one for each run of the original, and its address on ``lo``.
+
+    They are looked for without its chains too: its own clean-up leaves them.
+    """
+    marks = {hex(INBOUND_MARK)}.union(*(istio_marks(table) for table in tables)) - {hex(OUTBOUND_MARK)}
+    rules = tuple(rule for rule in seen.rules if rule.protocol != ROUTE_PROTOCOL and _looks_up_a_mark(rule, marks))
+    numbers = {ROUTE_TABLE, *(rule.table for rule in rules)}
+    routes = tuple(
+        route
+        for route in seen.routes
+        if route.protocol != ROUTE_PROTOCOL
+        and route.table in numbers
+        and (route.kind, route.device, route.gateway) == (LOCAL, "lo", "")
+        and route.destination == EVERYTHING[family]
+    )
+    istio = family == 6 and any(chain.name.startswith(ISTIO_PREFIX) for table in tables for chain in table.chains)
+    tagged = any(route.destination == OWN_ADDRESS for route in seen.routes if route.protocol == ROUTE_PROTOCOL)
+    addresses = tuple(item for item in seen.loopback if istio and not tagged and item == OWN_ADDRESS)
+    return rules, routes, addresses
+
+
+def _looks_up_a_mark(rule: SeenRule, marks: set[str]) -> bool:
+    number, _, mask = rule.mark.partition("/")
+    selective = (rule.source, rule.destination, rule.incoming, rule.outgoing) != ("", "", "", "")
+    return number in marks and mask == FULL_MASK and not rule.inverted and not selective and rule.table not in KERNEL
 
 
 def _form(words: str) -> Form:

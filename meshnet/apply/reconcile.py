@@ -14,7 +14,7 @@ from meshnet.parse.words import same_rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from meshnet.model.cidr import Family
     from meshnet.model.plan import EntryText, Plan, RouteText, TableText
@@ -28,15 +28,16 @@ def reconcile(plan: Plan, observed: Observed, *, disposable: bool, anew: bool = 
     """The change set. ``disposable``: an emptied table that came with us can be taken away again (nft). ``anew``:
     tables are written even where nothing differs."""
     adding, going = _routing(plan, observed)
-    steps: list[Step] = [Step("ip", family, text) for family in FAMILIES if (text := _lines("add", adding, family))]
+    replaced = [(new, old) for new in adding for old in going if _twins(new, old)]
+    adding_text = {family: _lines("add", adding, family, [new for new, _ in replaced]) for family in FAMILIES}
+    steps: list[Step] = [Step("ip", family, text) for family, text in adding_text.items() if text]
     differences: list[str] = []
     for family in FAMILIES:
         text, lines = _tables(plan, observed, family, disposable, anew)
         steps += [Step("restore", family, text)] if text else []
         differences += lines
-    steps += [
-        Step("ip", family, text) for family in FAMILIES if (text := _lines("del", tuple(reversed(going)), family))
-    ]
+    last = [item for item in reversed(going) if item not in [old for _, old in replaced]]
+    steps += [Step("ip", family, text) for family in FAMILIES if (text := _lines("del", last, family))]
     if disposable:
         kept = {(table.family, table.table) for table in plan.tables}
         steps += [Step("drop", family, table) for family, table in sorted(observed.made - kept)]
@@ -74,8 +75,25 @@ def _given(item: RouteText, observed: Observed, there: list[RouteText]) -> bool:
     return address in observed.on_loopback and replace(item, object="addr", words=address) not in there
 
 
-def _lines(verb: str, items: Iterable[RouteText], family: Family) -> str:
-    return "".join(f"{item.object} {verb} {item.words}{_tail(item, verb)}\n" for item in items if item.family == family)
+def _twins(new: RouteText, old: RouteText) -> bool:
+    """Whether two routes differ in their owner's tag alone: the kernel takes the second only in place of the first."""
+    if (new.object, new.family) != ("route", old.family) or old.object != "route":
+        return False
+    return _untagged(new) == _untagged(old)
+
+
+def _untagged(item: RouteText) -> list[str]:
+    parts = item.words.split()
+    place = parts.index("proto") if "proto" in parts else len(parts)
+    return parts[:place] + parts[place + 2 :]
+
+
+def _lines(verb: str, items: Iterable[RouteText], family: Family, replacing: Sequence[RouteText] = ()) -> str:
+    return "".join(
+        f"{item.object} {'replace' if item in replacing else verb} {item.words}{_tail(item, verb)}\n"
+        for item in items
+        if item.family == family
+    )
 
 
 def _tail(item: RouteText, verb: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from meshnet.cli.init_flags import Settings, read
+from meshnet.cli.init_flags import Settings, read, seconds
 from meshnet.kernel.netns import OWN, Where, missing_capabilities
+from meshnet.model.ports import read_port
 from meshnet.model.errors import FINE, REFUSED, MeshnetError, SpecError, UnsupportedError, UsageError
 from meshnet.spec.dialects.istio import Directory, spec_of, wants_both_families
 
@@ -16,12 +17,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from meshnet.apply.session import Asked, Session
+    from meshnet.model.cidr import Family
     from meshnet.model.facts import Facts
     from meshnet.model.plan import ChangeSet
     from meshnet.model.spec import Families, Spec
 
 NOT_VALIDATED = 126
 """The original's exit code for it: whoever waits for a pod's start looks at this number."""
+
+PROBE_PORT = 15002
+"""The original's default; nothing listens there."""
+
+NEXT = (
+    "meshnet-init --dry-run shows which rules are missing; if a CNI plugin was to write them, the pod started before "
+    "the plugin was ready: delete the pod, so that it starts anew"
+)
 
 BINARIES: dict[str, Asked] = {
     "": "auto",
@@ -77,7 +87,15 @@ def _main(settings: Settings) -> int:
         wrong.append(f"--output: not a form ({form}): text or json")
     if profile not in ("istio", "meshnet"):
         wrong.append(f"--profile: not a profile ({profile}): istio or meshnet")
-    if settings.text("force-iptables-binary") not in BINARIES:
+    if settings.text("force-iptables-binary") not in PROBE_PORT = 15002
+"""The original's default; nothing listens there."""
+
+NEXT = (
+    "meshnet-init --dry-run shows which rules are missing; if a CNI plugin was to write them, the pod started before "
+    "the plugin was ready: delete the pod, so that it starts anew"
+)
+
+BINARIES:
         word = settings.given["force-iptables-binary"]
         wrong.append(f"{word.label}: no variant of iptables ({word.text}): nft or legacy")
     if wrong:
@@ -94,7 +112,7 @@ def _main(settings: Settings) -> int:
     spec = spec_of(
         settings.given,
         profile=profile,  # type: ignore[arg-type]
-        families=_families(settings, facts, profile),  # type: ignore[arg-type]
+        families=_families(settings, facts, profile),
         directory=Directory(_user, _group),
     )
     if settings.flag("print-spec"):
@@ -115,7 +133,8 @@ def _work(settings: Settings, place: Where, spec: Spec, facts: Facts, form: str)
         data |= _apply(settings, place, spec, facts, form)
     code = FINE
     if settings.flag("run-validation") and not settings.flag("dry-run"):
-        data["validation"] = found = _validate(settings, place, spec, form)
+        families = facts.families if spec.families == "auto" else spec.families
+        data["validation"] = found = _validate(settings, place, spec, families, form)
         code = FINE if found["redirected"] else NOT_VALIDATED
     if form == "json":
         _json(data)
@@ -124,23 +143,26 @@ def _work(settings: Settings, place: Where, spec: Spec, facts: Facts, form: str)
 
 def _apply(settings: Settings, place: Where, spec: Spec, facts: Facts, form: str) -> dict[str, Any]:
     dry = settings.flag("dry-run")
-    traced = settings.flag("iptables-trace-logging")
     if dry and missing_capabilities(("CAP_NET_ADMIN",)):
-        from meshnet.apply.session import fresh
+        from meshnet.apply.reconcile import reconcile
+        from meshnet.compile.pipeline import compile_spec
+        from meshnet.model.plan import Observed
+        from meshnet.render.plan import render
 
         _say("note: not permitted to look at what is there; this is what an empty namespace would get")
-        return _shown("iptables", fresh(spec, facts, traced=traced), form)
-    with _session(settings, place, facts) as session:
+        plan = render(compile_spec(spec, facts), traced=settings.flag("iptables-trace-logging"))
+        return _shown("iptables", reconcile(plan, Observed(), disposable=False), form)
+    with _session(settings, place) as session:
         if dry:
-            changes = session.changes(spec, traced=traced)
+            changes = session.changes(spec)
             _talk(session)
             return _shown(session.backend, changes, form) | _about(session)
-        receipt = session.apply(spec, anew=settings.flag("force-apply"), traced=traced)
+        receipt = session.apply(spec, anew=settings.flag("force-apply"))
         return _done(session, receipt.changes, form, f"applied, profile {spec.profile}")
 
 
 def _clean(settings: Settings, place: Where, form: str) -> int:
-    with _session(settings, place, None) as session:
+    with _session(settings, place) as session:
         if settings.flag("dry-run"):
             changes = session.removal()
             _talk(session)
@@ -152,10 +174,11 @@ def _clean(settings: Settings, place: Where, form: str) -> int:
     return FINE
 
 
-def _session(settings: Settings, place: Where, facts: Facts | None) -> Session:
+def _session(settings: Settings, place: Where) -> Session:
     from meshnet.apply.session import Session
 
-    return Session(place, BINARIES[settings.text("force-iptables-binary")], adopting=True, facts=facts)
+    backend = BINARIES[settings.text("force-iptables-binary")]
+    return Session(place, backend, adopting=True, traced=settings.flag("iptables-trace-logging"))
 
 
 def _shown(backend: str, changes: ChangeSet, form: str) -> dict[str, Any]:
@@ -186,17 +209,22 @@ def _talk(session: Session) -> None:
         _say(f"note: {notice}")
 
 
-def _validate(settings: Settings, place: Where, spec: Spec, form: str) -> dict[str, Any]:
+def _validate(
+    settings: Settings, place: Where, spec: Spec, families: tuple[Family, ...], form: str
+) -> dict[str, Any]:
     from meshnet.probe.validation import validate
 
-    found = validate(place, spec, probe_port=settings.text("iptables-probe-port"), wait=settings.text("probe-timeout"))
+    port, wait = settings.read("iptables-probe-port", read_port, PROBE_PORT), settings.read("probe-timeout", seconds, 5)
+    found = validate(place, spec, families, probe_port=port, wait=wait)
     for item in found.families:
         if not item.redirected:
             _say(f"validation failed, IPv{item.family}: {item.said}")
         elif form == "text":
             print(f"validated, IPv{item.family}: {item.said}")
+    if not found.families:
+        _say("note: nothing to validate: no inbound connection is captured")
     if not found.redirected:
-        _say(f"next: {found.next}")
+        _say(f"next: {NEXT}")
     families = [{"family": item.family, "redirected": item.redirected, "said": item.said} for item in found.families]
     return {"redirected": found.redirected, "families": families}
 

@@ -9,7 +9,8 @@ from meshnet.spec.dialects.istio_options import BEHAVIOUR, RULES, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
 
 OWN: tuple[Option, ...] = (
     Option("profile", "", "word", "istio (the original's rules, and the default) or meshnet (the corrected ones)."),
@@ -31,6 +32,15 @@ class Settings:
 
     def flag(self, name: str) -> bool:
         return name in self.given and read_truth(self.given[name].text)
+
+    def read(self, name: str, reader: Callable[[str], Any], default: Any) -> Any:
+        """The value of an option; SpecError names the flag, the variable and the value."""
+        if not (text := self.text(name)):
+            return default
+        try:
+            return reader(text)
+        except Wrong as wrong:
+            raise SpecError([f"{self.given[name].label}: {wrong.what}: {wrong.right}"]) from None
 
     def text(self, name: str, default: str = "") -> str:
         return self.given[name].text.strip() or default if name in self.given else default
@@ -118,6 +128,15 @@ def _unknown(flag: str) -> str:
 
     near = nearest(flag.removeprefix("--"), tuple(option.name for option in OPTIONS))
     return f"{flag}: no such flag: {f'--{near}' if near else 'meshnet-init --help lists them'}"
+
+
+def seconds(word: str) -> float:
+    """A time in Go's form with one unit (5s, 500ms, 1m) or a bare number of seconds; not more than an hour."""
+    for unit, size in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("", 1.0)):
+        digits = word.removesuffix(unit)
+        if word.endswith(unit) and digits.replace(".", "", 1).isdecimal() and 0 < float(digits) * size <= 3600:
+            return float(digits) * size
+    raise Wrong(f"not a time ({word})", "such as 5s or 500ms, at most 60m")
 
 
 def help_lines() -> Iterator[str]:
