@@ -62,8 +62,11 @@ def left_routing(
 
     They are looked for without its chains too: its own clean-up leaves them.
     """
-    marks = {hex(INBOUND_MARK)}.union(*(istio_marks(table) for table in tables)) - {hex(OUTBOUND_MARK)}
-    rules = tuple(rule for rule in seen.rules if rule.protocol != ROUTE_PROTOCOL and _looks_up_a_mark(rule, marks))
+    marked = [rule for rule in seen.rules if rule.protocol != ROUTE_PROTOCOL and rule.mark.endswith(f"/{FULL_MASK}")]
+    marks = {hex(INBOUND_MARK)}
+    if marked:
+        marks = marks.union(*(istio_marks(table) for table in tables)) - {hex(OUTBOUND_MARK)}
+    rules = tuple(rule for rule in marked if _looks_up_a_mark(rule, marks))
     numbers = {ROUTE_TABLE, *(rule.table for rule in rules)}
     routes = tuple(
         route
@@ -80,9 +83,9 @@ def left_routing(
 
 
 def _looks_up_a_mark(rule: SeenRule, marks: set[str]) -> bool:
-    number, _, mask = rule.mark.partition("/")
+    number = rule.mark.partition("/")[0]
     selective = (rule.source, rule.destination, rule.incoming, rule.outgoing) != ("", "", "", "")
-    return number in marks and mask == FULL_MASK and not rule.inverted and not selective and rule.table not in KERNEL
+    return number in marks and not rule.inverted and not selective and rule.table not in KERNEL
 
 
 def _form(words: str) -> Form:

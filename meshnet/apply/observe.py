@@ -77,9 +77,10 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
 
 
 def _own(family: Family, table: SavedTable, adopting: bool) -> TableText:
-    istio = any(chain.name.startswith(ISTIO_PREFIX) for chain in table.chains)
-    adopted = _left_by_istio(table) if istio and adopting else frozenset()
-    prefixes = (CHAIN_PREFIX, ISTIO_PREFIX) if istio and (adopting or _istio_of_ours(table)) else (CHAIN_PREFIX,)
+    tagged = _istio_of_ours(table)
+    left = adopting and not tagged and any(chain.name.startswith(ISTIO_PREFIX) for chain in table.chains)
+    adopted = _left_by_istio(table) if left else frozenset()
+    prefixes = (CHAIN_PREFIX, ISTIO_PREFIX) if tagged or left else (CHAIN_PREFIX,)
     rules: dict[str, list[str]] = {
         chain.name: []
         for chain in table.chains

@@ -14,7 +14,7 @@ import time
 
 from meshnet.kernel import rtnetlink
 from meshnet.kernel.netns import missing_capabilities, open_namespace
-from meshnet.model.cidr import address_text, read_cidr
+from meshnet.model.cidr import address_text
 from meshnet.model.value import value
 
 TYPE_CHECKING = False
@@ -29,6 +29,7 @@ SO_ORIGINAL_DST = 80
 """linux/netfilter_ipv4.h; IP6T_SO_ORIGINAL_DST of linux/netfilter_ipv6/ip6_tables.h has the same number."""
 
 IP_TRANSPARENT, IPV6_TRANSPARENT = 19, 75
+NO_ADDRESS = "no interface has an address to connect to; bring the network up first"
 ANYWHERE = {4: "0.0.0.0", 6: "::"}  # noqa: S104 (the rules decide who comes here)
 
 
@@ -53,13 +54,25 @@ class Validation:
 def validate(place: Where, spec: Spec, families: tuple[Family, ...], *, probe_port: int, wait: float) -> Validation:
     """Connect in each family, within ``wait`` seconds for each; nothing is left behind.
 
-    Empty, and so fine, when the spec leads no such connection to a listener.
+    Empty, and so fine, when the spec leads no such connection to a listener. A family without an address is passed
+    over when another one has any: rules for it may be there all the same.
     """
     port = _port(spec, probe_port)
     if port is None:
         return Validation(())
     with open_namespace(place) as namespace, namespace.entered():
-        return Validation(tuple(_family(spec, family, port, wait) for family in families))
+        own = {family: address for family in families if (address := _address(family))}
+        if not own:
+            return Validation(tuple(Outcome(family, False, NO_ADDRESS) for family in families))
+        return Validation(tuple(_family(spec, family, own[family], port, wait) for family in own))
+
+
+def _address(family: Family) -> str:
+    """An address by which others reach this namespace; empty when it has none."""
+    for item in rtnetlink.addresses(family):
+        if item.is_global and not item.on_loopback:
+            return item.text.partition("/")[0]
+    return ""
 
 
 def _port(spec: Spec, wanted: int) -> int | None:
@@ -75,11 +88,7 @@ def _port(spec: Spec, wanted: int) -> int | None:
     return next((port for port in kept if port != spec.inbound.tunnel_port), None)
 
 
-def _family(spec: Spec, family: Family, port: int, wait: float) -> Outcome:
-    own = [item for item in rtnetlink.addresses(family) if item.is_global and not item.on_loopback]
-    if not own:
-        return Outcome(family, False, "no interface has an address to connect to; bring the network up first")
-    address = read_cidr(own[0].text.partition("/")[0]).address
+def _family(spec: Spec, family: Family, address: str, port: int, wait: float) -> Outcome:
     try:
         with _Stage(spec, family, port) as stage:
             return Outcome(family, *stage.run(address, time.monotonic() + wait))
