@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from meshnet.apply import apply as work
 from meshnet.apply.host import LiveHost
-from meshnet.compile.pipeline import compile_spec
 from meshnet.kernel import detect, facts, netns
 from meshnet.kernel.xtables import Xtables
 from meshnet.model.errors import BusyError, MeshnetError, UnsupportedError
@@ -13,11 +12,10 @@ from meshnet.model.plan import ChangeSet, Receipt
 from meshnet.model.value import replace, value
 from meshnet.parse import saved
 from meshnet.parse.words import comment_of
-from meshnet.render.plan import render
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Any, Literal
 
@@ -81,8 +79,7 @@ class Session:
         self._namespace.close()
 
     def _look(self) -> None:
-        self.facts: Facts = facts.gather(self.place)
-        seen = detect.evidence()
+        seen = detect.evidence(meanwhile=self._prepare)
         self.evidence: tuple[Evidence, ...] = seen
         self.families: tuple[Family, ...] = tuple(
             item.family for item in seen if item.family == 4 or any(found.installed for found in item.found)
@@ -97,6 +94,15 @@ class Session:
             self.reason = "asked for"
         self.host = LiveHost(adapter(self.backend), self.families, detect.texts(usable, self.backend))
 
+    def _prepare(self) -> None:
+        """What is needed next, while the tools read: loading the compiler takes as long as they do."""
+        from meshnet.compile.pipeline import compile_spec
+        from meshnet.render.plan import render
+
+        self.facts: Facts = facts.gather(self.place)
+        self._program: Callable[[Spec, Facts], Program] = compile_spec
+        self._plan: Callable[[Program], Plan] = render
+
     def compile(self, spec: Spec) -> Compiled:
         """The program and plan of a spec here; raises where IPv6 is needed and can't be had."""
         given = self.facts
@@ -109,8 +115,8 @@ class Session:
                 )
             self.notices.append("IPv6 left out: ip6tables is missing, and no interface has a global IPv6 address")
             given = replace(given, families=(4,))
-        program = compile_spec(spec, given)
-        return Compiled(program, render(program))
+        program = self._program(spec, given)
+        return Compiled(program, self._plan(program))
 
     def changes(self, spec: Spec) -> ChangeSet:
         """What ``apply`` would do, on another backend too that holds rules of ours."""
@@ -126,7 +132,8 @@ class Session:
             needed = spec.families != "auto" or self.facts.global_ipv6
             if needed or compiled.program.families == (4,) or isinstance(error, BusyError):
                 raise
-            receipt = work.apply(self.host, render(compile_spec(spec, replace(self.facts, families=(4,)))))
+            program = self._program(spec, replace(self.facts, families=(4,)))
+            receipt = work.apply(self.host, self._plan(program))
             said = " ".join(error.lines())
             self.notices.append(f"IPv6 left out, no interface has a global IPv6 address: {said}")
         elsewhere = self._clear_elsewhere()
