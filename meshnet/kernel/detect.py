@@ -131,9 +131,11 @@ def ours(line: str) -> bool:
     """Whether a rule line is ours: it is in a chain of ours, jumps to one, or carries our comment."""
     if names.CHAIN_PREFIX not in line and names.COMMENT_PREFIX not in line:
         return False
+    if line.startswith(f"-A {names.CHAIN_PREFIX}"):
+        return True
     parts = words(line)
     return any(
-        (option in ("-A", "-j", "-g") and word.startswith(names.CHAIN_PREFIX))
+        (option in ("-j", "-g") and word.startswith(names.CHAIN_PREFIX))
         or (option == "--comment" and word.startswith(names.COMMENT_PREFIX))
         for option, word in pairwise(parts)
     )
