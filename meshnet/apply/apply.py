@@ -22,10 +22,13 @@ def changes(host: Host, plan: Plan) -> ChangeSet:
     return reconcile(plan, observe(host), disposable=disposable(host))
 
 
-def apply(host: Host, plan: Plan) -> Receipt:
-    """Make the namespace hold the plan; when any step fails it is as it was, and the error says so."""
+def apply(host: Host, plan: Plan, *, anew: bool = False) -> Receipt:
+    """Make the namespace hold the plan; when any step fails it is as it was, and the error says so.
+
+    ``anew``: tables are written even where nothing differs.
+    """
     before = observe(host)
-    work = reconcile(plan, before, disposable=disposable(host))
+    work = reconcile(plan, before, disposable=disposable(host), anew=anew)
     try:
         _carry_out(host, work.steps)
     except BaseException as error:

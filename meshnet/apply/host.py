@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from meshnet.model.plan import Step
 
     class Host(Protocol):
-        """A namespace that the caller has entered. ``families``: those that have tools here."""
+        """A namespace that the caller has entered. ``families``: those that have tools here. ``adopting``: what an
+        istio-iptables run left counts as ours, to be replaced or taken away."""
 
         @property
         def name(self) -> str: ...
         @property
         def families(self) -> tuple[Family, ...]: ...
+        @property
+        def adopting(self) -> bool: ...
         def save(self, counters: bool = False) -> dict[Family, str]: ...
         def read_routing(self, family: Family) -> SeenRouting: ...
         def begin(self, step: Step) -> Work[object]: ...
@@ -36,10 +39,16 @@ class LiveHost:
     """
 
     def __init__(
-        self, tables: PacketFilter, families: tuple[Family, ...], seen: dict[Family, str] | None = None
+        self,
+        tables: PacketFilter,
+        families: tuple[Family, ...],
+        seen: dict[Family, str] | None = None,
+        *,
+        adopting: bool = False,
     ) -> None:
         self.tables = tables
         self.families = families
+        self.adopting = adopting
         self._seen = seen
 
     @property
@@ -55,8 +64,8 @@ class LiveHost:
         return dict(zip(self.families, texts, strict=True))
 
     def read_routing(self, family: Family) -> SeenRouting:
-        """Policy rules and routes of our protocol, and every address of ``lo``."""
-        return rtnetlink.read(family, ROUTE_PROTOCOL)
+        """Policy rules and routes of our protocol, of any when adopting, and every address of ``lo``."""
+        return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
 
     def begin(self, step: Step) -> Work[object]:
         """Start one step, so that both families run side by side; its ``finish`` raises with the tool's words."""

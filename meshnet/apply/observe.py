@@ -7,7 +7,7 @@ and routes by their protocol, an address on ``lo`` by the route of our protocol 
 from __future__ import annotations
 
 from meshnet.model.cidr import BITS
-from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, NEW_TABLE
+from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, ISTIO_PREFIX, NEW_TABLE, ROUTE_PROTOCOL
 from meshnet.model.plan import ChainText, EntryText, Observed, Plan, RouteText, TableText
 from meshnet.parse import saved, words
 
@@ -39,40 +39,52 @@ USUAL_METRIC = {4: 0, 6: 1024}
 
 def observe(host: Host) -> Observed:
     """Read rules, routes and addresses of the families that the host can be asked about."""
-    return sort_out(host.save(), {family: host.read_routing(family) for family in host.families})
+    routing = {family: host.read_routing(family) for family in host.families}
+    return sort_out(host.save(), routing, adopting=host.adopting)
 
 
-def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting]) -> Observed:
-    """Observed from the text of iptables-save, and from the rules and routes of our protocol, by family."""
+def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, adopting: bool = False) -> Observed:
+    """Observed from the text of iptables-save, and from rules and routes, by family.
+
+    ``adopting``: what an istio-iptables run left counts as ours too.
+    """
     own: list[TableText] = []
     present: set[tuple[Family, str]] = set()
     made: set[tuple[Family, str]] = set()
     foreign = 0
-    for family, text in texts.items():
-        for table in saved.parse(text):
+    tables = {family: saved.parse(text) for family, text in texts.items()}
+    for family in tables:
+        for table in tables[family]:
             present.add((family, table.name))
-            mine = _own(family, table)
-            foreign += len(table.rules) - sum(len(chain.rules) for chain in mine.chains) - len(mine.entries)
+            mine = _own(family, table, adopting)
+            others = len(table.rules) - sum(len(chain.rules) for chain in mine.chains) - len(mine.entries)
+            foreign += others
             if mine.chains or mine.entries:
                 own.append(mine)
-            if any(chain.name == NEW_TABLE for chain in table.chains):
+            if any(chain.name == NEW_TABLE for chain in table.chains) or (not others and _all_of_istio(mine, table)):
                 made.add((family, table.name))
     routes: list[RouteText] = []
     on_loopback: set[str] = set()
     for family, seen in routing.items():
         ours, addresses = _routing(family, seen)
         routes += ours
+        if adopting:
+            routes += _left_routing(family, seen, tables.get(family, ()))
         on_loopback |= addresses
     return Observed(
         Plan(tuple(own), tuple(routes)), frozenset(present), frozenset(made), frozenset(on_loopback), foreign
     )
 
 
-def _own(family: Family, table: SavedTable) -> TableText:
+def _own(family: Family, table: SavedTable, adopting: bool) -> TableText:
+    tagged = _istio_of_ours(table)
+    left = adopting and not tagged and any(chain.name.startswith(ISTIO_PREFIX) for chain in table.chains)
+    adopted = _left_by_istio(table) if left else frozenset()
+    prefixes = (CHAIN_PREFIX, ISTIO_PREFIX) if tagged or left else (CHAIN_PREFIX,)
     rules: dict[str, list[str]] = {
         chain.name: []
         for chain in table.chains
-        if chain.policy == "-" and chain.name.startswith(CHAIN_PREFIX) and chain.name != NEW_TABLE
+        if chain.policy == "-" and chain.name.startswith(prefixes) and chain.name != NEW_TABLE
     }
     entries: list[EntryText] = []
     places: dict[str, int] = {}
@@ -81,26 +93,63 @@ def _own(family: Family, table: SavedTable) -> TableText:
             rules[rule.chain].append(rule.words)
             continue
         place = places[rule.chain] = places.get(rule.chain, 0) + 1
-        if (COMMENT_PREFIX in rule.words or CHAIN_PREFIX in rule.words) and _is_entry(rule.words):
+        if _is_entry(rule.words, prefixes) or (rule.chain, rule.words) in adopted:
             entries.append(EntryText(rule.chain, rule.words, place))  # type: ignore[arg-type]
     chains = tuple(ChainText(name, tuple(texts)) for name, texts in rules.items())
     return TableText(family, table.name, chains, tuple(entries))  # type: ignore[arg-type]
 
 
-def _is_entry(rule: str) -> bool:
+def _all_of_istio(mine: TableText, table: SavedTable) -> bool:
+    """Whether nothing but profile istio is in a table: no marker says that it came with us, since there is no such
+    chain in the original's rule set."""
+    chains = [chain for chain in table.chains if chain.policy == "-"]
+    return len(chains) == len(mine.chains) > 0 and all(chain.policy in ("-", "ACCEPT") for chain in table.chains)
+
+
+def _istio_of_ours(table: SavedTable) -> bool:
+    """Whether the table's ``ISTIO_`` chains are of profile istio, and not of an istio-iptables run."""
+    return any(
+        COMMENT_PREFIX in rule.words
+        and words.comment_of(rule.words).startswith(COMMENT_PREFIX)
+        and (rule.chain.startswith(ISTIO_PREFIX) or words.target_of(rule.words).startswith(ISTIO_PREFIX))
+        for rule in table.rules
+    )
+
+
+def _is_entry(rule: str, prefixes: tuple[str, ...]) -> bool:
     """A rule outside of our chains is ours by its comment, or when all it does is to lead to one of our chains."""
-    return words.comment_of(rule).startswith(COMMENT_PREFIX) or words.target_of(rule).startswith(CHAIN_PREFIX)
+    if COMMENT_PREFIX in rule and words.comment_of(rule).startswith(COMMENT_PREFIX):
+        return True
+    return any(prefix in rule for prefix in prefixes) and words.target_of(rule).startswith(prefixes)
+
+
+def _left_by_istio(table: SavedTable) -> frozenset[tuple[str, str]]:
+    from meshnet.apply.leftovers import left_by_istio
+
+    return left_by_istio(table)
+
+
+def _left_routing(family: Family, seen: SeenRouting, tables: tuple[SavedTable, ...]) -> list[RouteText]:
+    from meshnet.apply.leftovers import left_routing
+
+    rules, routes, addresses = left_routing(family, seen, tables)
+    return [
+        *(RouteText(family, "rule", _rule_words(rule)) for rule in rules),
+        *(RouteText(family, "route", _route_words(route, family)) for route in routes),
+        *(RouteText(family, "addr", f"{address} dev lo") for address in addresses),
+    ]
 
 
 def _routing(family: Family, seen: SeenRouting) -> tuple[list[RouteText], set[str]]:
-    found = [RouteText(family, "rule", _rule_words(rule)) for rule in seen.rules]
-    found += [RouteText(family, "route", _route_words(route, family)) for route in seen.routes]
+    routes = [route for route in seen.routes if route.protocol == ROUTE_PROTOCOL]
+    found = [RouteText(family, "rule", _rule_words(rule)) for rule in seen.rules if rule.protocol == ROUTE_PROTOCOL]
+    found += [RouteText(family, "route", _route_words(route, family)) for route in routes]
     addresses = {f"{address} dev lo" for address in seen.loopback}
     whole = f"/{BITS[family]}"
     # Once each: between two steps of a move to another table there are two routes beside one address.
     marked = dict.fromkeys(
         f"{route.destination} dev lo"
-        for route in seen.routes
+        for route in routes
         if ROUTE_TYPES.get(route.kind) == "local" and route.destination.endswith(whole)
     )
     found += [RouteText(family, "addr", address) for address in marked if address in addresses]
