@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from meshnet.apply import apply as work
 from meshnet.apply.host import LiveHost
-from meshnet.compile.pipeline import compile_spec
 from meshnet.kernel import detect, facts, netns
 from meshnet.kernel.xtables import Xtables
 from meshnet.model import names
@@ -14,7 +13,6 @@ from meshnet.model.plan import ChangeSet, Receipt
 from meshnet.model.value import replace, value
 from meshnet.parse import saved
 from meshnet.parse.words import comment_of
-from meshnet.render.plan import render
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,8 +87,7 @@ class Session:
         self._namespace.close()
 
     def _look(self) -> None:
-        self.facts: Facts = facts.gather(self.place)
-        seen = detect.evidence()
+        seen = detect.evidence(meanwhile=self._prepare)
         self.evidence: tuple[Evidence, ...] = seen
         self.families: tuple[Family, ...] = tuple(
             item.family for item in seen if item.family == 4 or any(found.installed for found in item.found)
@@ -105,6 +102,14 @@ class Session:
             self.reason = "asked for"
         seen_here = detect.texts(usable, self.backend)
         self.host = LiveHost(adapter(self.backend), self.families, seen_here, adopting=self._adopting)
+
+    def _prepare(self) -> None:
+        """What is needed next, while the tools read: loading the compiler takes as long as they do."""
+        from meshnet.compile.pipeline import compile_spec
+        from meshnet.render.plan import render
+
+        self.facts: Facts = facts.gather(self.place)
+        self._program_of, self._plan_of = compile_spec, render
 
     def compile(self, spec: Spec) -> Compiled:
         """The program and plan of a spec here; raises where IPv6 is needed and can't be had."""
@@ -123,8 +128,8 @@ class Session:
     def _compiled(self, spec: Spec, given: Facts) -> Compiled:
         # Profile istio writes chains of the original's names: those of an earlier run of the original are replaced.
         self.host.adopting = self._adopting or spec.profile == "istio"
-        program = compile_spec(spec, given)
-        return Compiled(program, render(program, traced=self._traced))
+        program = self._program_of(spec, given)
+        return Compiled(program, self._plan_of(program, traced=self._traced))
 
     def changes(self, spec: Spec) -> ChangeSet:
         """What ``apply`` would do, on another backend too that holds rules of ours."""
