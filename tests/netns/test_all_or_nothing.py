@@ -17,6 +17,7 @@ from tests.netns.specs import pod_spec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from meshnet.kernel import ports
     from meshnet.kernel.netns import Namespace
     from meshnet.model.spec import Spec
 
@@ -138,15 +139,15 @@ def test_a_busy_name_for_a_chain(namespace: Namespace) -> None:
     before = snapshot(namespace)
     with Session(where(namespace.where.text), "iptables-legacy") as session:
         host = session.host
-        real = host.tables.restore
+        real = host.tables.begin
 
-        def spoiled(family: int, text: str, **more: bool) -> None:
-            real(family, text.replace("*nat\n", "*nat\n-A NO_SUCH_CHAIN -j RETURN\n"), **more)  # type: ignore[arg-type]
+        def spoiled(family: int, text: str, **more: bool) -> ports.Work[object]:
+            return real(family, text.replace("*nat\n", "*nat\n-A NO_SUCH_CHAIN -j RETURN\n"), **more)  # type: ignore[arg-type]
 
         class Spoiled:
             name = host.tables.name
-            save = host.tables.save
-            restore = staticmethod(spoiled)
+            begin_save = host.tables.begin_save
+            begin = staticmethod(spoiled)
             delete_empty_table = host.tables.delete_empty_table
 
         host.tables = Spoiled()  # type: ignore[assignment]

@@ -73,7 +73,9 @@ BEHAVIOUR: tuple[Option, ...] = (
     Option("force-apply", "", "flag", "Write the rules anew, even if all of them are there already."),
     Option("native-nftables", "", "flag", "Rules in nftables' own language; not supported yet, and refused."),
     Option("force-iptables-binary", "", "word", "legacy or nft: this variant, whatever the namespace holds."),
-    Option("iptables-trace-logging", "", "flag", "Log what the rules do; refused, meshnet trace shows it."),
+    Option(
+        "iptables-trace-logging", "", "flag", "In front of each rule one that logs its packets, to NFLOG group 1337."
+    ),
 )
 """What decides how the work is done."""
 
