@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
     from meshnet.model.spec import Profile, Spec
     from meshnet.spec.dialects.istio_annotations import NotIntercepted
+    from meshnet.spec.dialects.plain import Translated
+
+DIALECTS = ("linkerd", "kuma")
 
 
 def pod_spec(file: str, profile: Profile) -> Spec | NotIntercepted:
@@ -20,6 +23,26 @@ def pod_spec(file: str, profile: Profile) -> Spec | NotIntercepted:
     pod, name = _read_yaml(file, "Pod", typed=True)
     try:
         return spec_of_pod(pod, profile=profile)
+    except SpecError as error:
+        raise SpecError([f"{name}: {problem}" for problem in error.problems]) from None
+
+
+def translated(dialect: str, words: tuple[str, ...]) -> Translated:
+    """The Spec for another project's settings: linkerd2-proxy-init's flags, or the file of Kuma's configuration."""
+    from meshnet.model.errors import SpecError, UsageError
+
+    if dialect == "linkerd":
+        from meshnet.spec.dialects import linkerd
+
+        return linkerd.spec_of(words)
+    from meshnet.spec.dialects import kuma
+
+    if len(words) != 1:
+        said = f"{len(words)} files ({' '.join(words)})" if words else "no file"
+        raise UsageError(f"{said} with --dialect kuma", hint="the name of one file, or - for stdin")
+    document, name = _read_yaml(words[0], "configuration", typed=False)
+    try:
+        return kuma.spec_of(document)
     except SpecError as error:
         raise SpecError([f"{name}: {problem}" for problem in error.problems]) from None
 

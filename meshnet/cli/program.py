@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from meshnet.cli import output
+from meshnet.cli.foreign import DIALECTS
 from meshnet.cli.options import backend_option, form_option, netns_options, place_of, read_document
 from meshnet.cli.steps import tool_name
+from meshnet.model.value import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +23,22 @@ if TYPE_CHECKING:
     from meshnet.spec.dialects.istio_annotations import NotIntercepted
 
     LineOf = Callable[[str], int | None]
-    Asked = tuple[Spec, LineOf]
 
 PROFILES = ("istio", "meshnet")
 
 
+@value
+class Asked:
+    """A spec, the line of each path in it (a foreign document has none), and what else the JSON answer says."""
+
+    spec: Spec
+    line_of: LineOf
+    more: dict[str, Any]
+
+
 @click.command(name="compile")
 @click.argument("words", metavar="[SPEC]", nargs=-1)
+@click.option("--dialect", type=click.Choice(DIALECTS), help="SPEC is another project's: see below.")
 @click.option("--pod", metavar="FILE", help="In place of SPEC: a Kubernetes Pod's manifest with Istio's annotations.")
 @click.option("--profile", type=click.Choice(PROFILES), help="With --pod: whose rules.  [default: istio]")
 @click.option("--print-spec", is_flag=True, help="Print the spec, defaults too, in place of the rules.")
@@ -39,6 +50,7 @@ PROFILES = ("istio", "meshnet")
 @form_option
 def compile_command(
     words: tuple[str, ...],
+    dialect: str | None,
     pod: str | None,
     profile: Profile | None,
     print_spec: bool,
@@ -54,57 +66,67 @@ def compile_command(
     but, for `dns.capture: resolvers` without a list, its resolv.conf; and `families: auto` means both.
 
     A pod that is not intercepted ends with the reason on standard error, nothing on standard output, and exit code 1.
+    With --dialect kuma, SPEC is the file of a transparent-proxy configuration; with --dialect linkerd, the flags of
+    linkerd2-proxy-init stand behind two hyphens. docs/dialects.md says what becomes of each word.
 
     \b
     Examples:
       meshnet compile pod.yaml --family 4
       meshnet compile --pod nginx-pod.yaml --print-spec
+      meshnet compile --dialect kuma config.yaml
+      meshnet compile --dialect linkerd -- -p 4143 -o 4140 -u 2102
     """
     from meshnet.compile.pipeline import compile_spec
     from meshnet.model.errors import FINE, NEGATIVE
     from meshnet.render.plan import render
     from meshnet.spec.dialects.istio_annotations import NotIntercepted
 
-    asked = _asked(words, pod, profile)
+    asked = _asked(words, dialect, pod, profile)
     if isinstance(asked, NotIntercepted):
         output.say(f"meshnet: not intercepted: {asked.reason}")
         output.answer({"intercepted": False, "reason": asked.reason}, "", form)
         return NEGATIVE
-    spec, line_of = asked
-    more = {} if pod is None else {"intercepted": True}
     if print_spec:
         from meshnet.spec.dump import document_of, to_yaml
 
-        output.answer(document_of(spec), to_yaml(spec), form)
+        output.answer(document_of(asked.spec), to_yaml(asked.spec), form)
         return FINE
-    program = compile_spec(spec, _facts(spec, netns, pid))
+    program = compile_spec(asked.spec, _facts(asked.spec, netns, pid))
     plan = render(program)
     families: tuple[Family, ...] = {"4": (4,), "6": (6,)}.get(family, (4, 6))  # type: ignore[assignment]
     if form == "json":
-        output.answer({**more, **_json(line_of, program, plan, families, backend)}, "", form)
+        output.answer({**asked.more, **_json(asked.line_of, program, plan, families, backend)}, "", form)
     else:
         output.answer(None, _text(plan, families, backend), form)
     return FINE
 
 
-def _asked(words: tuple[str, ...], pod: str | None, profile: Profile | None) -> Asked | NotIntercepted:
-    """The spec that the arguments name, and the line of each path in it; a foreign document has no such lines."""
-    from meshnet.cli.foreign import pod_spec
+def _asked(
+    words: tuple[str, ...], dialect: str | None, pod: str | None, profile: Profile | None
+) -> Asked | NotIntercepted:
+    """What the arguments name: a spec's file, a pod's, or another project's settings."""
+    from meshnet.cli.foreign import pod_spec, translated
     from meshnet.model.errors import UsageError
     from meshnet.model.spec import Spec
 
     if pod is not None:
-        if words:
-            raise UsageError(f"both a spec ({words[0]}) and --pod ({pod})", hint="one of the two")
+        if words or dialect:
+            other = f"--dialect {dialect}" if dialect else f"a spec ({words[0]})"
+            raise UsageError(f"both {other} and --pod ({pod})", hint="one of the two")
         found = pod_spec(pod, profile or "istio")
-        return (found, _no_line) if isinstance(found, Spec) else found
+        return Asked(found, _no_line, {"intercepted": True}) if isinstance(found, Spec) else found
     if profile is not None:
         raise UsageError("--profile without --pod", hint="the spec's own field profile")
+    if dialect is not None:
+        read = translated(dialect, words)
+        if read.aside:
+            output.say(f"meshnet: left aside, since they don't say which traffic is meant: {', '.join(read.aside)}")
+        return Asked(read.spec, _no_line, {"aside": list(read.aside)})
     if len(words) != 1:
         said = f"{len(words)} specs ({' '.join(words)})" if words else "no spec"
         raise UsageError(said, hint="one file's name, - for stdin, or --pod FILE")
     document = read_document(words[0])
-    return document.spec, document.line_of
+    return Asked(document.spec, document.line_of, {})
 
 
 def _no_line(path: str) -> None:

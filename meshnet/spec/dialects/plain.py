@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from meshnet.model.errors import Wrong
+from meshnet.model.errors import SpecError, Wrong
+from meshnet.model.spec import Spec
+from meshnet.model.value import value
+from meshnet.spec.check import conflicts
 from meshnet.spec.nodes import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
+
+
+@value
+class Translated:
+    """A Spec, and the words left aside: they say how another tool works, and not which traffic it captures."""
+
+    spec: Spec
+    aside: tuple[str, ...] = ()
 
 
 class Places:
@@ -43,6 +54,15 @@ class Places:
         except Wrong as wrong:
             self.wrong(place, wrong.what, wrong.right)
             return None
+
+    def judged(self, spec: Spec, where: Mapping[str, str]) -> Spec:
+        """The spec if nothing is wrong; SpecError with all problems. ``where``: the foreign word of a spec's field."""
+        if not self.problems:
+            for conflict in conflicts(spec):
+                self.wrong(where.get(conflict.path.partition("[")[0], conflict.path), conflict.what, conflict.right)
+        if self.problems:
+            raise SpecError(self.problems)
+        return spec
 
 
 def shown(item: object) -> str:

@@ -107,8 +107,35 @@ def test_a_list_that_holds_itself(called: Any, written: Any) -> None:
         (("a.yaml", "--pod", "b.yaml"), "both a spec (a.yaml) and --pod (b.yaml)"),
         (("a.yaml", "--profile", "istio"), "--profile without --pod"),
         (("--pod", "/nowhere/pod.yaml"), "can't read /nowhere/pod.yaml"),
+        (("--pod", "b.yaml", "--dialect", "kuma"), "both --dialect kuma and --pod (b.yaml)"),
+        (("--dialect", "kuma"), "no file with --dialect kuma"),
+        (("--dialect", "kuma", "a", "b"), "2 files (a b) with --dialect kuma"),
+        (("--dialect", "linkerd"), "--incoming-proxy-port (-p): missing"),
+        (("--dialect", "kuma", "--profile", "istio", "a"), "--profile without --pod"),
     ],
 )
 def test_arguments_that_contradict_each_other(called: Any, words: tuple[str, ...], said: str) -> None:
     code, out, err = called("compile", *words)
     assert (code, out) == (2, "") and said in err
+
+
+def test_linkerd_s_flags(called: Any) -> None:
+    code, out, err = called("compile", "--dialect", "linkerd", "--", "-p", "4143", "-o", "4140", "-u", "2102", "-w")
+    assert code == 0 and "--to-ports 4143" in out and "--uid-owner 2102" in out
+    assert err == "meshnet: left aside, since they don't say which traffic is meant: --use-wait-flag\n"
+
+
+def test_the_spec_of_linkerd_s_flags_means_the_same(called: Any, written: Any) -> None:
+    flags = ("--dialect", "linkerd", "--", "-p", "4143", "-o", "4140", "-u", "2102")
+    _, spec, _ = called("compile", "--print-spec", *flags)
+    assert called("compile", written(spec))[1] == called("compile", *flags)[1]
+
+
+def test_kuma_s_configuration(called: Any, written: Any) -> None:
+    file = written('redirect: {outbound: {excludePortsForUIDs: [22:30]}, inbound: {excludePorts: "080"}}\n')
+    code, out, err = called("compile", "--dialect", "kuma", file)
+    assert (code, out) == (2, "") and err.startswith(f"{file}: redirect.inbound.excludePorts: not a port number (080)")
+    file = written("wait: 5\nredirect: {outbound: {excludePortsForUIDs: [22:30]}}\n")
+    code, out, err = called("compile", "--dialect", "kuma", file, "-o", "json")
+    assert code == 0 and data(out)["aside"] == ["wait"] and err.endswith(": wait\n")
+    assert any("--dport 22 -m owner --uid-owner 30 " in rule["rule"] for rule in data(out)["rules"])
