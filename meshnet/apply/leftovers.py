@@ -1,7 +1,7 @@
 """What an istio-iptables run leaves in built-in chains, where no name of a chain tells whose a rule is.
 
 Known by its exact form, and only in a table that has istio's chains: the marks must be those that these chains use,
-and an interface's RETURN must have the counterpart that the original always writes beside it.
+and an interface's RETURN must have its counterpart in the other direction, or stand at the head of the chain.
 """
 
 from __future__ import annotations
@@ -38,10 +38,14 @@ def left_by_istio(table: SavedTable) -> frozenset[tuple[str, str]]:
     """The rules, as (hook, words), that belong to istio's chains in this table though they lead to none."""
     marks = istio_marks(table)
     forms = [(rule.chain, rule.words, _form(rule.words)) for rule in table.rules if rule.chain in HOOKS]
+    guests = _returned_guests([(words, form) for hook, words, form in forms if hook == "PREROUTING"])
+    pairs = [(hook, form) for hook, _, form in forms]
     return frozenset(
         (hook, words)
         for hook, words, form in forms
-        if _keeps_a_mark(hook, form, marks) or _returns_an_interface(hook, form, [(at, it) for at, _, it in forms])
+        if _keeps_a_mark(hook, form, marks)
+        or _excludes_an_interface(hook, form, pairs)
+        or (hook == "PREROUTING" and words in guests)
     )
 
 
@@ -109,15 +113,23 @@ def _keeps_a_mark(hook: str, form: Form, marks: frozenset[str]) -> bool:
     )
 
 
-def _returns_an_interface(hook: str, form: Form, forms: list[tuple[str, Form]]) -> bool:
+def _excludes_an_interface(hook: str, form: Form, others: list[tuple[str, Form]]) -> bool:
     side, other_side = ("-i", "-o") if hook == "PREROUTING" else ("-o", "-i")
-    if set(form) != {side, "-j"} or form["-j"] != ("RETURN",):
-        return False
-    excluded = any(
-        at != hook and set(it) == {other_side, "-j"} and it["-j"] == ("RETURN",) and it[other_side] == form[side]
-        for at, it in forms
+    return _only_returns(form, side) and any(
+        at != hook and _only_returns(it, other_side) and it[other_side] == form[side] for at, it in others
     )
-    guest = hook == "PREROUTING" and any(
-        at == hook and it.get("-i") == form["-i"] and it.get("-j") == (f"{ISTIO_PREFIX}REDIRECT",) for at, it in forms
-    )
-    return excluded or guest
+
+
+def _returned_guests(rules: list[tuple[str, Form]]) -> set[str]:
+    """Guests' returns: the original puts them and their captures at the very head, where nobody appends."""
+    found = set()
+    for words, form in rules:
+        if _only_returns(form, "-i"):
+            found.add(words)
+        elif form.get("-j") != (f"{ISTIO_PREFIX}REDIRECT",):
+            break
+    return found
+
+
+def _only_returns(form: Form, side: str) -> bool:
+    return set(form) == {side, "-j"} and form["-j"] == ("RETURN",)

@@ -7,7 +7,15 @@ and routes by their protocol, an address on ``lo`` by the route of our protocol 
 from __future__ import annotations
 
 from meshnet.model.cidr import BITS
-from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, ISTIO_PREFIX, NEW_TABLE, ROUTE_PROTOCOL
+from meshnet.model.names import (
+    CHAIN_PREFIX,
+    COMMENT_PREFIX,
+    ISTIO_PREFIX,
+    NEW_TABLE,
+    PASSTHROUGH6,
+    ROUTE_PROTOCOL,
+    ROUTE_TABLE,
+)
 from meshnet.model.plan import ChainText, EntryText, Observed, Plan, RouteText, TableText
 from meshnet.parse import saved, words
 
@@ -68,7 +76,7 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
     for family, seen in routing.items():
         ours, addresses = _routing(family, seen)
         routes += ours
-        if adopting:
+        if adopting and _something_left(seen):
             routes += _left_routing(family, seen, tables.get(family, ()))
         on_loopback |= addresses
     return Observed(
@@ -127,6 +135,15 @@ def _left_by_istio(table: SavedTable) -> frozenset[tuple[str, str]]:
     from meshnet.apply.leftovers import left_by_istio
 
     return left_by_istio(table)
+
+
+def _something_left(seen: SeenRouting) -> bool:
+    """Whether there is anything at all that a closer look may find to be of an istio-iptables run."""
+    return (
+        any(rule.mark and rule.protocol != ROUTE_PROTOCOL for rule in seen.rules)
+        or any(route.table == ROUTE_TABLE and route.protocol != ROUTE_PROTOCOL for route in seen.routes)
+        or f"{PASSTHROUGH6}/128" in seen.loopback
+    )
 
 
 def _left_routing(family: Family, seen: SeenRouting, tables: tuple[SavedTable, ...]) -> list[RouteText]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from meshnet.model.errors import SpecError, Wrong
 from meshnet.model.value import value
-from meshnet.spec.dialects.istio import Word, read_truth
-from meshnet.spec.dialects.istio_options import BEHAVIOUR, RULES, Option
+from meshnet.spec.dialects.istio_options import BEHAVIOUR, RULES, Option, Word, read_truth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from meshnet.model.value import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Literal
 
     from meshnet.kernel.ports import Work
@@ -81,14 +81,16 @@ class Choice:
     reason: str
 
 
-def evidence(families: tuple[Family, ...] = (4, 6)) -> tuple[Evidence, ...]:
+def evidence(
+    families: tuple[Family, ...] = (4, 6), meanwhile: Callable[[], object] | None = None
+) -> tuple[Evidence, ...]:
     """Look at the namespace that the calling thread is in. Creates no table, needs no tool to be there.
 
-    A tool is started only where the kernel says that there are tables, and all of them before the first is waited for.
+    A tool is started only where the kernel says that there are tables; ``meanwhile`` is done while they read.
     """
     pairs = [(family, variant) for family in families for variant in VARIANTS]
     looked = [pair for pair in pairs if not _missing(*pair)]
-    said = dict(zip(looked, outcomes(_begin_look, looked), strict=True))
+    said = dict(zip(looked, outcomes(_begin_look, looked, meanwhile), strict=True))
     return tuple(
         Evidence(
             family,
@@ -129,9 +131,11 @@ def ours(line: str) -> bool:
     """Whether a rule line is ours: it is in a chain of ours, jumps to one, or carries our comment."""
     if names.CHAIN_PREFIX not in line and names.COMMENT_PREFIX not in line:
         return False
+    if line.startswith(f"-A {names.CHAIN_PREFIX}"):
+        return True
     parts = words(line)
     return any(
-        (option in ("-A", "-j", "-g") and word.startswith(names.CHAIN_PREFIX))
+        (option in ("-j", "-g") and word.startswith(names.CHAIN_PREFIX))
         or (option == "--comment" and word.startswith(names.COMMENT_PREFIX))
         for option, word in pairwise(parts)
     )

@@ -33,7 +33,8 @@ KIND = 0x3FFF
 
 SOL_NETLINK, GET_STRICT_CHECK = 270, 12
 BUFFER = 1 << 16
-"""Bytes. The kernel fills at most 32 KiB of it with one piece of a list (netlink_dump in net/netlink/af_netlink.c)."""
+"""Bytes. The kernel fills at most 32 KiB of it with one piece of a list, and the first one of a socket, before it has
+seen this number, with less than 4 (netlink_dump in net/netlink/af_netlink.c)."""
 
 TRIES = 20
 PATIENCE = 5.0
@@ -49,10 +50,10 @@ class Netlink:
     OSError with the kernel's number when it refuses; ToolError when there is no answer, or none that can be read.
     """
 
-    __slots__ = ("_sequence", "_socket", "_what")
+    __slots__ = ("_sequence", "_socket", "what")
 
     def __init__(self, protocol: int, what: str) -> None:
-        self._what = what
+        self.what = what
         self._sequence = 0
         self._socket = Socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol)
         self._socket.settimeout(PATIENCE)
@@ -69,45 +70,53 @@ class Netlink:
         self._socket.close()
 
     def dump(self, kind: int, body: bytes) -> list[bytes]:
-        """The payloads of all messages that the kernel lists; asked anew when the list changed while it was read."""
+        """The payloads of all messages that the kernel lists; asked anew when the list changed while it was read.
+
+        The kernel says so of most lists, but not of policy rules: it goes on with the n-th of them, and when an earlier
+        one went away between two pieces, one is left out. So what came in pieces counts when it came twice alike.
+        """
+        before: list[bytes] | None = None
         for _ in range(TRIES):
             self._sequence += 1
             self._socket.send(message(kind, REQUEST | DUMP, self._sequence, body))
-            found, whole = self._listed()
-            if whole:
+            found, pieces, whole = self._listed()
+            if whole and (pieces < 2 or found == before):
                 return found
-        raise ToolError(f"{self._what} change faster than they can be read", hint="try again")
+            before = found
+        raise ToolError(f"{self.what} change faster than they can be read", hint="try again")
 
     def carry_out(self, batch: bytes) -> int:
         """Send messages of which the last asks for an acknowledgement: the number of the first refusal, or 0."""
         self._socket.send(batch)
-        _, kind, _, body = messages(self._received(), self._what)[0]
+        _, kind, _, body = messages(self._received(), self.what)[0]
         if kind != ERROR:
-            raise ToolError(f"{self._what}: an answer of kind {kind} from the kernel")
+            raise ToolError(f"{self.what}: an answer of kind {kind} from the kernel")
         return _code(body)
 
-    def _listed(self) -> tuple[list[bytes], bool]:
-        """One list to its end, and whether it is as it was at one moment."""
+    def _listed(self) -> tuple[list[bytes], int, bool]:
+        """One list to its end, in how many pieces it came, and whether the kernel saw no change in between."""
         found: list[bytes] = []
-        whole = True
+        pieces, whole = 0, True
         while True:
-            for sequence, kind, flags, body in messages(self._received(), self._what):
+            count = len(found)
+            for sequence, kind, flags, body in messages(self._received(), self.what):
                 if sequence != self._sequence:
                     continue
                 whole = whole and not flags & INTERRUPTED
                 if kind in (DONE, ERROR):
                     if code := _code(body):
                         raise OSError(code, os.strerror(code))
-                    return found, whole
+                    return found, pieces + (len(found) > count), whole
                 found.append(body)
+            pieces += len(found) > count
 
     def _received(self) -> bytes:
         try:
             data, _, flags, _ = self._socket.recvmsg(BUFFER)
         except TimeoutError as error:
-            raise ToolError(f"{self._what}: no answer from the kernel") from error
+            raise ToolError(f"{self.what}: no answer from the kernel") from error
         if flags & MSG_TRUNC:
-            raise ToolError(f"{self._what}: the kernel's answer is longer than {BUFFER} bytes")
+            raise ToolError(f"{self.what}: the kernel's answer is longer than {BUFFER} bytes")
         return data
 
 

@@ -7,7 +7,6 @@ to an apply that finds nothing to do. Addresses are text in the spelling of ``mo
 from __future__ import annotations
 
 import errno
-import os
 import struct
 import sys
 from _socket import if_indextoname
@@ -90,22 +89,30 @@ class SeenRouting:
 
 def read(family: Family, protocol: int = 0) -> SeenRouting:
     """Rules and routes of all tables that bear a protocol (0: any), and the addresses of ``lo``. ToolError."""
-    rules = tuple(_rule(family, body) for body in _listed(GET_RULE, family, bytes(11)))
-    # A gateway may hold a million routes of a routing daemon: the kernel leaves out those of other protocols.
-    routes = _listed(GET_ROUTE, family, struct.pack("=4xB6x", protocol))
+    with Netlink(ROUTE, f"IPv{family} rules and routes") as netlink:
+        # Addresses first: what comes first on a socket comes in small pieces, and of rules one might be missed.
+        held = _addresses(netlink, family)
+        rules = [_rule(family, body) for body in _listed(netlink, GET_RULE, family, bytes(11))]
+        # A gateway may hold a million routes of a routing daemon: the kernel leaves out those of other protocols.
+        routes = _listed(netlink, GET_ROUTE, family, struct.pack("=4xB6x", protocol))
     return SeenRouting(
         tuple(rule for rule in rules if protocol in (0, rule.protocol)),
         tuple(_route(family, body) for body in routes if protocol in (0, body[5])),
-        tuple(item.text for item in addresses(family) if item.on_loopback),
+        tuple(item.text for item in held if item.on_loopback),
     )
 
 
 def addresses(family: Family) -> tuple[SeenAddress, ...]:
     """Every address of a family that an interface has. ToolError."""
-    return tuple(_address(family, body) for body in _listed(GET_ADDRESS, family, bytes(7)))
+    with Netlink(ROUTE, f"IPv{family} addresses") as netlink:
+        return _addresses(netlink, family)
 
 
-def _listed(kind: int, family: Family, rest: bytes) -> list[bytes]:
+def _addresses(netlink: Netlink, family: Family) -> tuple[SeenAddress, ...]:
+    return tuple(_address(family, body) for body in _listed(netlink, GET_ADDRESS, family, bytes(7)))
+
+
+def _listed(netlink: Netlink, kind: int, family: Family, rest: bytes) -> list[bytes]:
     """What the kernel lists of a family; nothing when it hasn't got that family.
 
     Without IPv6 in the kernel it answers about addresses and routes with those of IPv4 (rtnl_dump_all), so that each
@@ -113,12 +120,11 @@ def _listed(kind: int, family: Family, rest: bytes) -> list[bytes]:
     """
     number = PROTOCOL_FAMILY[family]
     try:
-        with Netlink(ROUTE, f"IPv{family} rules and routes") as netlink:
-            return [body for body in netlink.dump(kind, bytes((number,)) + rest) if body[0] == number]
+        return [body for body in netlink.dump(kind, bytes((number,)) + rest) if body[0] == number]
     except OSError as error:
         if error.errno in (errno.EAFNOSUPPORT, errno.EOPNOTSUPP):
             return []
-        raise ToolError(f"can't read IPv{family} rules and routes: {os.strerror(error.errno or 0)}") from error
+        raise ToolError(f"can't read {netlink.what}: {error.strerror}") from error
 
 
 def _rule(family: Family, body: bytes) -> SeenRule:

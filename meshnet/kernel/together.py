@@ -20,10 +20,13 @@ def later(finish: Callable[[], T]) -> Work[T]:
     return _Later(finish)
 
 
-def outcomes(begin: Callable[[A], Work[T]], items: Iterable[A]) -> list[T | MeshnetError]:
+def outcomes(
+    begin: Callable[[A], Work[T]], items: Iterable[A], meanwhile: Callable[[], object] | None = None
+) -> list[T | MeshnetError]:
     """What came of each item, or why it failed, in their order. One that fails leaves the others to their end.
 
-    Anything else than a MeshnetError, Ctrl-C above all, stops what is under way and goes on to the caller.
+    ``meanwhile`` is done here after the start of all. Whatever it raises, and anything that is no MeshnetError, Ctrl-C
+    above all, stops what is under way and goes on to the caller.
     """
     under_way: list[Work[T] | MeshnetError] = []
     try:
@@ -32,6 +35,8 @@ def outcomes(begin: Callable[[A], Work[T]], items: Iterable[A]) -> list[T | Mesh
                 under_way.append(begin(item))
             except MeshnetError as error:
                 under_way.append(error)
+        if meanwhile is not None:
+            meanwhile()
         return [_outcome(work) for work in under_way]
     except BaseException:
         for work in under_way:

@@ -9,7 +9,7 @@ construction, defaults, ``__post_init__``, equality and hash by class and fields
 
 from __future__ import annotations
 
-from operator import attrgetter
+from _operator import attrgetter  # ``operator`` itself is a module of Python around it, which nothing else needs
 
 TYPE_CHECKING = False  # a type checker takes this name as true; ``typing`` itself costs a third of a bare start
 if TYPE_CHECKING:

@@ -36,6 +36,14 @@ class Stopping:
     def families(self) -> tuple[Family, ...]:
         return self._host.families
 
+    @property
+    def adopting(self) -> bool:
+        return self._host.adopting
+
+    @adopting.setter
+    def adopting(self, adopting: bool) -> None:
+        self._host.adopting = adopting
+
     def save(self, counters: bool = False) -> dict[Family, str]:
         return self._host.save(counters)
 

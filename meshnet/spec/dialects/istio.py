@@ -15,7 +15,7 @@ from meshnet.model.spec import Dns, Inbound, Interfaces, Marks, Outbound, Routin
 from meshnet.model.value import replace, value
 from meshnet.spec import readers
 from meshnet.spec.check import conflicts
-from meshnet.spec.dialects.istio_options import RULES
+from meshnet.spec.dialects.istio_options import RULES, read_truth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from meshnet.model.cidr import Cidr
     from meshnet.model.ports import PortRange
     from meshnet.model.spec import Families, InboundMode, Profile
+    from meshnet.spec.dialects.istio_options import Word
 
     Lookup = Callable[[str], int | None]
 
@@ -43,14 +44,6 @@ WHERE = {
     "marks.outbound": "istio-inbound-tproxy-mark",
 }
 """Which option a conflict between fields of the spec is about."""
-
-
-@value
-class Word:
-    """What was given for an option, and how a message calls the place where it was given."""
-
-    text: str
-    label: str
 
 
 def nobody(name: str) -> int | None:
@@ -216,15 +209,6 @@ class _Reader:
         except Wrong as wrong:
             self.problems.append(f"{self.label(name)}: {wrong.what}: {wrong.right}")
             return default
-
-
-def read_truth(word: str) -> bool:
-    """A flag's value, in the spellings that Go's ParseBool takes."""
-    if word in ("1", "t", "T", "true", "TRUE", "True"):
-        return True
-    if word in ("0", "f", "F", "false", "FALSE", "False"):
-        return False
-    raise Wrong(f"not true or false ({word})", "true or false")
 
 
 def _id(word: str, lookup: Lookup, what: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from meshnet.model.errors import Wrong
 from meshnet.model.value import value
 
 TYPE_CHECKING = False
@@ -80,3 +81,20 @@ BEHAVIOUR: tuple[Option, ...] = (
 """What decides how the work is done."""
 
 ALL: tuple[Option, ...] = (*RULES, *BEHAVIOUR)
+
+
+@value
+class Word:
+    """What was given for an option, and how a message calls the place where it was given."""
+
+    text: str
+    label: str
+
+
+def read_truth(word: str) -> bool:
+    """A flag's value, in the spellings that Go's ParseBool takes."""
+    if word in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if word in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise Wrong(f"not true or false ({word})", "true or false")
