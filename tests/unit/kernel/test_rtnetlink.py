@@ -135,5 +135,5 @@ def test_a_kernel_that_gives_no_socket_is_an_error(monkeypatch):
 
     monkeypatch.setattr(netlink, "Socket", refuse)
     for question in (rtnetlink.read, rtnetlink.addresses):
-        with pytest.raises(ToolError, match="can't read IPv4 .*: Address family not supported"):
+        with pytest.raises(ToolError, match=r"can't read IPv4 .*: Address family not supported"):
             question(4)
