@@ -11,7 +11,8 @@ from meshnet.model.names import SIDECAR_ID, UNCAPTURED_INBOUND
 from meshnet.model.ports import read_port
 from meshnet.model.value import replace, value
 from meshnet.spec import readers
-from meshnet.spec.dialects.istio import Word, read_truth, spec_of
+from meshnet.spec.dialects.istio import spec_of
+from meshnet.spec.dialects.istio_options import Word, read_truth
 from meshnet.spec.dialects.plain import Places, shown
 from meshnet.spec.nearest import nearest
 from meshnet.spec.nodes import printable
