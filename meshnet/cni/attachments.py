@@ -67,7 +67,7 @@ class Attachments:
         try:
             os.makedirs(folder, 0o700, exist_ok=True)
             half = f"{folder}/{HALF}{os.getpid()}"
-            with open(half, "w", encoding="ascii") as file:
+            with open(half, "w", encoding="utf-8") as file:
                 file.write(text)
             os.replace(half, path)
         except OSError as error:

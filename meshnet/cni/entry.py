@@ -22,6 +22,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from meshnet.cni.config import Config
+    from meshnet.cni.journal import Journal
+    from meshnet.cni.protocol import Call
+    from meshnet.cni.verbs import Verb
+
 LARGEST = 4 * 1024 * 1024
 """Bytes of a configuration. What runtimes add, results and annotations, is bounded by etcd's 1.5 MB for an object."""
 
@@ -67,12 +72,12 @@ def call(environment: Mapping[str, str], read: Callable[[float], bytes]) -> tupl
         given = version_of(raw)
         version = given if given in VERSIONS else NEWEST
         config = read_config(asked.verb, raw)
-        from meshnet.cni.journal import Journal
+        from meshnet.cni.journal import Journal as Made
         from meshnet.cni.verbs import VERBS
 
-        journal = Journal(f"{asked.verb} {config.network}", config.log_level, config.log_file)
+        journal = Made(f"{asked.verb} {config.network}", config.log_level, config.log_file)
         try:
-            return 0, VERBS[asked.verb](asked, config, journal)
+            return 0, _carried_out(VERBS[asked.verb], asked, config, journal)
         except CniError as error:
             who = f"{asked.container}: " if asked.container else ""
             journal.error(f"{who}{error.code}: {error.message}")
@@ -106,6 +111,17 @@ def read_input(patience: float) -> bytes:
         found += piece
         if len(found) > LARGEST:
             raise CniError(UNDECODABLE, f"the network configuration is longer than {LARGEST >> 20} MiB")
+
+
+def _carried_out(verb: Verb, asked: Call, config: Config, journal: Journal) -> str:
+    from meshnet.model.errors import MeshnetError
+
+    try:
+        return verb(asked, config, journal)
+    except MeshnetError as error:
+        from meshnet.cni.visit import refused
+
+        raise refused(error) from None
 
 
 def _versions(read: Callable[[float], bytes]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from meshnet.cni.protocol import BAD_ENVIRONMENT, CniError
 from meshnet.model.value import value
-from meshnet.spec.dialects.istio_annotations import PROXY, STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ def from_annotations(annotations: Mapping[str, Any], name: PodName | None) -> di
 
     The proxy's user and variables stand in the pod's spec alone, so that they take their defaults here.
     """
+    from meshnet.spec.dialects.istio_annotations import PROXY, STATUS
+
     status = annotations.get(STATUS)
     spec: dict[str, Any] = {"containers": [], "initContainers": []}
     listed = _injected(status) if isinstance(status, str) else {}

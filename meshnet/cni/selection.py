@@ -10,7 +10,6 @@ from meshnet.cni.podinfo import from_annotations, pod_name
 from meshnet.cni.protocol import BAD_CONFIG, BAD_ENVIRONMENT, POD_REFUSED, CniError
 from meshnet.model.errors import SpecError
 from meshnet.model.value import replace, value
-from meshnet.spec.dialects.istio_annotations import STATUS, NotIntercepted, decided_by, spec_of_pod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,10 +44,12 @@ def decide(config: Config, call: Call) -> Decision:
     if config.kubeconfig:
         if name is None:
             raise CniError(BAD_ENVIRONMENT, "CNI_ARGS has no K8S_POD_NAMESPACE and K8S_POD_NAME: which pod is it?")
+        from meshnet.cni.kubernetes import Api, read_kubeconfig
+        from meshnet.spec.dialects.istio_annotations import STATUS
+
         if annotations and STATUS not in annotations:
             # Without it no pod is selected whatever else the API knows, so that it need not be asked.
             return Decision(None, f"it has no annotation {STATUS}, so no sidecar was injected", pod)
-        from meshnet.cni.kubernetes import Api, read_kubeconfig
 
         manifest = Api(read_kubeconfig(config.kubeconfig)).pod(name.namespace, name.name, name.uid)
         return _of_manifest(config, manifest, pod, "the pod's manifest")
@@ -58,6 +59,8 @@ def decide(config: Config, call: Call) -> Decision:
 
 
 def _of_manifest(config: Config, manifest: dict[str, Any], pod: str, whence: str) -> Decision:
+    from meshnet.spec.dialects.istio_annotations import NotIntercepted, decided_by, spec_of_pod
+
     base, given = interception(config) if config.interception else (None, frozenset())
     profile = base.profile if base is not None and "profile" in given else "istio"
     try:

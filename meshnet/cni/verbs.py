@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meshnet.cni import result
 from meshnet.cni.attachments import Attachment, Attachments
+from meshnet.cni.identities import require_mapped
 from meshnet.cni.protocol import (
     BAD_CONFIG,
     BAD_NAMESPACE,
@@ -147,6 +148,7 @@ VERBS: dict[str, Verb] = {"ADD": add, "CHECK": check, "DEL": delete, "GC": colle
 
 
 def _applied(session: Session, spec: Spec) -> list[str]:
+    require_mapped(spec)
     receipt = session.apply(spec)
     about = [f"backend {session.backend}: {session.reason}", *receipt.notices]
     return [*about, f"{len(receipt.changes.differences)} changes"]

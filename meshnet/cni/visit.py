@@ -31,6 +31,8 @@ def open_pod(path: str) -> Namespace:
     except NamespaceError as error:
         gone = not os.path.lexists(path)
         raise CniError(UNKNOWN_CONTAINER if gone else BAD_NAMESPACE, f"CNI_NETNS: {error}") from None
+    except MeshnetError as error:
+        raise refused(error) from None
     if namespace.is_current or namespace.is_initial or _is_node_s(namespace):
         namespace.close()
         raise CniError(BAD_NAMESPACE, f"CNI_NETNS ({path}) is the node's own namespace: no rules are put there")
@@ -92,15 +94,7 @@ def _answer(text: str) -> list[str]:
     if "lines" in found:
         lines: list[str] = found["lines"]
         return lines
-    details = "\n".join(part for part in (found["details"], _id_hint(found)) if part)
-    raise CniError(found["code"], f"in the pod's user namespace: {found['message']}", details)
-
-
-def _id_hint(found: dict[str, str]) -> str:
-    """The kernel takes ids alone that the pod's map has, and says no more than EINVAL about any other."""
-    if "owner" not in found["message"]:
-        return ""
-    return "next: look whether the user namespace maps the proxy's user and group id (hostUsers: false)"
+    raise CniError(found["code"], f"in the pod's user namespace: {found['message']}", found["details"])
 
 
 def _load_what_is_needed() -> None:

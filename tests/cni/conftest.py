@@ -1,0 +1,60 @@
+"""A node and pods as namespaces, with names of the tests' own; what the plugin keeps goes to the test's folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from meshnet.kernel import netns
+from tests.netns.pods import Scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from meshnet.kernel.netns import Namespace
+
+
+@pytest.fixture
+def scratch() -> Iterator[Scratch]:
+    made = Scratch()
+    yield made
+    made.clean()
+
+
+@pytest.fixture
+def node(scratch: Scratch) -> Namespace:
+    return scratch()
+
+
+@pytest.fixture
+def pod(scratch: Scratch) -> Namespace:
+    return scratch()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> dict[str, str]:
+    return {"stateDir": str(tmp_path / "state"), "logFile": str(tmp_path / "log"), "logLevel": "debug"}
+
+
+@pytest.fixture
+def config(kept: dict[str, str]) -> Callable[..., dict[str, Any]]:
+    """A configuration of the plugin alone, with a result as if a plugin had been before it."""
+
+    def made(version: str = "1.1.0", **more: Any) -> dict[str, Any]:
+        previous = {"cniVersion": version, "ips": [{"address": "10.77.0.2/24"}], "interfaces": []}
+        plain = {
+            "cniVersion": version,
+            "name": "net",
+            "type": "meshnet-cni",
+            "interception": {},
+            "prevResult": previous,
+        }
+        return plain | kept | more
+
+    return made
+
+
+def path_of(namespace: Namespace) -> str:
+    return f"{netns.FOLDERS[0]}/{namespace.where.text}"
