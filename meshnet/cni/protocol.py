@@ -110,9 +110,9 @@ def is_name(word: str) -> bool:
 
 def is_interface(word: str) -> bool:
     """What the kernel takes as a name (dev_valid_name of net/core/dev.c)."""
-    if word in (".", "..") or not 0 < len(word.encode("utf-8", "surrogateescape")) <= LONGEST_INTERFACE:
+    if not word.isprintable() or word in ("", ".", "..") or any(letter in "/: " for letter in word):
         return False
-    return word.isprintable() and not any(letter in "/:" or letter.isspace() for letter in word)
+    return len(word.encode()) <= LONGEST_INTERFACE
 
 
 def _arguments(text: str) -> dict[str, str]:
