@@ -132,8 +132,8 @@ def _inbound(read: _Reader, mode: InboundMode) -> Inbound:
 def _outbound(read: _Reader) -> Outbound:
     return Outbound(
         port=read.one("envoy-port", read_port, names.OUTBOUND_PORT),
-        cidrs=read.some_or_all("istio-service-cidr", _block, ()),
-        exclude_cidrs=read.many("istio-service-exclude-cidr", _block),
+        cidrs=read.some_or_all("istio-service-cidr", read_block, ()),
+        exclude_cidrs=read.many("istio-service-exclude-cidr", read_block),
         ports=read.many("istio-outbound-ports", _ports),
         exclude_ports=read.many("istio-local-outbound-ports-exclude", _ports),
         groups=read.some_or_all("istio-outbound-owner-groups", read.group, "*"),
@@ -228,7 +228,8 @@ def _ports(word: str) -> PortRange:
     return read_ports(word.replace(":", "-"))
 
 
-def _block(word: str) -> Cidr:
+def read_block(word: str) -> Cidr:
+    """A block or one address; host bits are cut off, as the tools do it."""
     text, slash, length = word.partition("/")
     if word == "*":
         raise Wrong("* beside other entries (*)", "* alone, or a list without it")
@@ -240,4 +241,4 @@ def _block(word: str) -> Cidr:
 
 
 def _loopback(word: str) -> Cidr:
-    return readers.read_loopback(str(_block(word)))
+    return readers.read_loopback(str(read_block(word)))
