@@ -163,22 +163,29 @@ def _chain_differences(chain: str, wanted: tuple[str, ...], there: tuple[str, ..
 
 
 def _entries(new: TableText | None, old: TableText | None) -> tuple[list[EntryText], list[EntryText]]:
-    """Entries that come and those that go. Where the order of several matters, all of a hook are written anew."""
+    """Entries that come and those that go. Where the order of several matters, all of a hook are written anew.
+
+    An entry that has a place is written anew when it stands elsewhere: a roll-back puts it ahead of others' rules again.
+    """
     missing: list[EntryText] = []
     surplus: list[EntryText] = []
     for hook in _hooks(new, old):
         wanted = [entry for entry in new.entries if entry.hook == hook] if new else []
         there = [entry for entry in old.entries if entry.hook == hook] if old else []
         if len(wanted) == 1:
-            kept = next((entry for entry in there if same_rule(entry.rule, wanted[0].rule)), None)
+            kept = next((entry for entry in there if _stands(wanted[0], entry)), None)
             if kept is not None:
                 there.remove(kept)
                 wanted = []
-        elif not _chain_differences(hook, _entry_rules(new, hook), _entry_rules(old, hook)):
+        elif len(wanted) == len(there) and all(map(_stands, wanted, there)):
             continue
         missing += wanted
         surplus += there
     return missing, surplus
+
+
+def _stands(wanted: EntryText, there: EntryText) -> bool:
+    return wanted.place in (BEHIND, there.place) and same_rule(wanted.rule, there.rule)
 
 
 def _hooks(*tables: TableText | None) -> tuple[Hook, ...]:
