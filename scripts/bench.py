@@ -33,6 +33,7 @@ def main() -> None:
         start_up(small, large)
         if os.geteuid() == 0:
             applying(small)
+            initialising()
         else:
             print("apply: needs root")
 
@@ -66,6 +67,57 @@ def applying(spec: Path) -> None:
             f"apply on {variant}: bare restore and ip {floor * 1e3:.0f} ms, meshnet {fresh * 1e3:.0f} ms "
             f"= {fresh / floor:.1f} times; second run {second * 1e3:.0f} ms"
         )
+
+
+def initialising() -> None:
+    """``meshnet-init`` in a fresh namespace and again, beside the bare tools with the same content, both families."""
+    for mode in ("REDIRECT", "TPROXY"):
+        for variant in ("nft", "legacy"):
+            times: dict[str, list[float]] = {"P": [], "F": [], "fresh": [], "S": [], "second": []}
+            for _ in range(RUNS):
+                _one_round(mode, variant, times)
+            p, floor, fresh, saves, second = (statistics.median(times[key]) * 1e3 for key in times)
+            print(
+                f"meshnet-init {mode} on {variant}: P {p:.1f} ms; fresh {fresh:.1f} ms, F {floor:.1f} ms = F + "
+                f"{(fresh - floor) / p:.2f} P (at most 2); again {second:.1f} ms, the save commands {saves:.1f} ms = "
+                f"S + {(second - saves) / p:.2f} P (at most 2)"
+            )
+
+
+def _one_round(mode: str, variant: str, times: dict[str, list[float]]) -> None:
+    sys.path.insert(0, str(ROOT))
+    from meshnet.kernel.netns import unnamed
+
+    words = ["-m", mode, "-i", "*", "-b", "*", "-d", "15090,15021,15020", "--dual-stack"]
+    argv = [str(Path(sys.executable).with_name("meshnet-init")), *words, "--force-iptables-binary", variant]
+    with unnamed() as namespace, namespace.entered():
+        timed(["ip", "link", "set", "lo", "up"])
+        times["P"].append(timed([*PYTHON, "-c", "pass"]))
+        steps = _steps(argv)
+        times["fresh"].append(timed(argv))
+        times["second"].append(timed(argv))
+        saves = [[f"{tool}-{variant}-save"] for tool in ("iptables", "ip6tables")]
+        times["S"].append(sum(timed(save) for save in saves))
+    with unnamed() as namespace, namespace.entered():
+        timed(["ip", "link", "set", "lo", "up"])
+        times["F"].append(sum(_fed(step, variant) for step in steps))
+
+
+def _steps(argv: list[str]) -> list[dict[str, str]]:
+    import json
+
+    said = subprocess.run([*argv, "--dry-run", "--output", "json"], capture_output=True, check=True)
+    steps: list[dict[str, str]] = json.loads(said.stdout)["steps"]
+    return steps
+
+
+def _fed(step: dict[str, str], variant: str) -> float:
+    six = str(step["family"]) == "6"
+    tool = [f"{'ip6tables' if six else 'iptables'}-{variant}-restore", "--noflush"]
+    argv = ["ip", f"-{step['family']}", "-batch", "-"] if step["tool"] == "ip" else tool
+    begin = time.perf_counter()
+    subprocess.run(argv, input=str(step["text"]).encode(), check=True)
+    return time.perf_counter() - begin
 
 
 def bare_tools(name: str, steps: list[dict[str, str]], variant: str) -> float:

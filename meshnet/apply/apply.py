@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meshnet.apply.observe import observe
 from meshnet.apply.reconcile import reconcile
+from meshnet.kernel.together import results
 from meshnet.model.errors import MeshnetError, ToolError
 from meshnet.model.plan import Plan, Receipt
 from meshnet.model.value import replace
@@ -11,7 +12,7 @@ from meshnet.model.value import replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from meshnet.apply.host import Host
-    from meshnet.model.plan import ChangeSet, Observed
+    from meshnet.model.plan import ChangeSet, Observed, Step
 
 NOTHING = Plan()
 
@@ -21,13 +22,15 @@ def changes(host: Host, plan: Plan) -> ChangeSet:
     return reconcile(plan, observe(host), disposable=disposable(host))
 
 
-def apply(host: Host, plan: Plan) -> Receipt:
-    """Make the namespace hold the plan; when any step fails it is as it was, and the error says so."""
+def apply(host: Host, plan: Plan, *, anew: bool = False) -> Receipt:
+    """Make the namespace hold the plan; when any step fails it is as it was, and the error says so.
+
+    ``anew``: tables are written even where nothing differs.
+    """
     before = observe(host)
-    work = reconcile(plan, before, disposable=disposable(host))
+    work = reconcile(plan, before, disposable=disposable(host), anew=anew)
     try:
-        for step in work.steps:
-            host.do(step)
+        _carry_out(host, work.steps)
     except BaseException as error:
         _roll_back(host, before, error)
         raise
@@ -58,6 +61,24 @@ def disposable(host: Host) -> bool:
     return host.name == "iptables-nft"
 
 
+def _carry_out(host: Host, steps: tuple[Step, ...]) -> None:
+    """One family's steps one after the other, and beside each of them the same tool's step for the other family."""
+    for group in side_by_side(steps):
+        results(host.begin, group)
+
+
+def side_by_side(steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
+    """The steps in their order, neighbours put together when one tool does them for different families."""
+    groups: list[tuple[Step, ...]] = []
+    for step in steps:
+        last = groups[-1] if groups else ()
+        if last and last[0].tool == step.tool and all(other.family != step.family for other in last):
+            groups[-1] = (*last, step)
+        else:
+            groups.append((step,))
+    return groups
+
+
 def _roll_back(host: Host, before: Observed, cause: BaseException) -> None:
     """Whatever stopped the work, an error or Ctrl-C: lead the namespace back, or say what stayed."""
     try:
@@ -65,8 +86,7 @@ def _roll_back(host: Host, before: Observed, cause: BaseException) -> None:
         # A table that came with us and holds others' rules by now has lost its mark when it was to be dropped.
         now = replace(now, made=now.made | before.made)
         back = reconcile(before.own, now, disposable=disposable(host))
-        for step in back.steps:
-            host.do(step)
+        _carry_out(host, back.steps)
     except MeshnetError as second:
         detail = "\n".join([*_said(cause), "and taking it back failed too:", *second.lines()])
         raise ToolError(

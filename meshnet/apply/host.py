@@ -2,58 +2,86 @@
 
 from __future__ import annotations
 
-from meshnet.kernel import routes
-from meshnet.model.names import NEW_TABLE
+from meshnet.kernel import routes, rtnetlink
+from meshnet.kernel.together import later, results
+from meshnet.model.names import NEW_TABLE, ROUTE_PROTOCOL
 from meshnet.model.value import assert_never
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from meshnet.kernel.ports import PacketFilter
+    from meshnet.kernel.ports import PacketFilter, Work
+    from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
     from meshnet.model.plan import Step
 
     class Host(Protocol):
-        """A namespace that the caller has entered. ``families``: those that have tools here."""
+        """A namespace that the caller has entered. ``families``: those that have tools here. ``adopting``: what an
+        istio-iptables run left counts as ours, to be replaced or taken away."""
 
         @property
         def name(self) -> str: ...
         @property
         def families(self) -> tuple[Family, ...]: ...
-        def save(self, family: Family, counters: bool = False) -> str: ...
-        def read_routing(self, family: Family) -> str: ...
-        def do(self, step: Step) -> None: ...
+        @property
+        def adopting(self) -> bool: ...
+        def save(self, counters: bool = False) -> dict[Family, str]: ...
+        def read_routing(self, family: Family) -> SeenRouting: ...
+        def begin(self, step: Step) -> Work[object]: ...
 
 
 class LiveHost:
-    """The real thing. ``tables`` is a backend's adapter."""
+    """The real thing. ``tables`` is a backend's adapter.
 
-    def __init__(self, tables: PacketFilter, families: tuple[Family, ...]) -> None:
+    ``seen``: what this backend's save has just printed for each of the families, when somebody had to look before the
+    backend could be chosen. It stands for the first save and no longer, and not for one after a step.
+    """
+
+    def __init__(
+        self,
+        tables: PacketFilter,
+        families: tuple[Family, ...],
+        seen: dict[Family, str] | None = None,
+        *,
+        adopting: bool = False,
+    ) -> None:
         self.tables = tables
         self.families = families
+        self.adopting = adopting
+        self._seen = seen
 
     @property
     def name(self) -> str:
         return self.tables.name
 
-    def save(self, family: Family, counters: bool = False) -> str:
-        return self.tables.save(family, counters=counters)
+    def save(self, counters: bool = False) -> dict[Family, str]:
+        """The rules of all families, read side by side."""
+        seen, self._seen = self._seen, None
+        if seen is not None and not counters:
+            return seen
+        texts = results(lambda family: self.tables.begin_save(family, counters), self.families)
+        return dict(zip(self.families, texts, strict=True))
 
-    def read_routing(self, family: Family) -> str:
-        return routes.answer(routes.ask(family), family)
+    def read_routing(self, family: Family) -> SeenRouting:
+        """Policy rules and routes of our protocol, of any when adopting, and every address of ``lo``."""
+        return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
 
-    def do(self, step: Step) -> None:
-        """Carry out one step, or raise with the tool's words."""
+    def begin(self, step: Step) -> Work[object]:
+        """Start one step, so that both families run side by side; its ``finish`` raises with the tool's words."""
+        self._seen = None
         match step.tool:
             case "restore":
-                self.tables.restore(step.family, step.text)
+                return self.tables.begin(step.family, step.text)
             case "ip":
-                routes.write(step.family, step.text)
+                return routes.begin(step.family, step.text)
             case "drop":
-                if not self.tables.delete_empty_table(step.family, step.text, NEW_TABLE):
-                    # Somebody has moved in since: the table is theirs now, and our mark goes alone.
-                    own_mark = f"*{step.text}\n:{NEW_TABLE} - [0:0]\n-X {NEW_TABLE}\nCOMMIT\n"
-                    self.tables.restore(step.family, own_mark)
+                return later(lambda: self._drop(step))
             case _:
                 assert_never(step.tool)
+
+    def _drop(self, step: Step) -> None:
+        if not self.tables.delete_empty_table(step.family, step.text, NEW_TABLE):
+            # Somebody has moved in since: the table is theirs now, and our mark goes alone.
+            own_mark = f"*{step.text}\n:{NEW_TABLE} - [0:0]\n-X {NEW_TABLE}\nCOMMIT\n"
+            self.tables.restore(step.family, own_mark)

@@ -7,35 +7,37 @@ mangle. A kill between two steps then leaves both at work, or one, never none. E
 
 from __future__ import annotations
 
-from meshnet.model.names import NEW_TABLE
-from meshnet.model.plan import ChangeSet, Observed, Step
+from meshnet.model.names import CHAIN_PREFIX, NEW_TABLE
+from meshnet.model.plan import BEHIND, ChangeSet, Observed, Step
 from meshnet.model.value import replace
 from meshnet.parse.words import same_rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from meshnet.model.cidr import Family
     from meshnet.model.plan import EntryText, Plan, RouteText, TableText
-    from meshnet.model.program import Table
+    from meshnet.model.program import Hook, Table
 
 FAMILIES: tuple[Family, ...] = (4, 6)
-LISTENER = "MESHNET_INBOUND"
+LISTENERS = ("MESHNET_INBOUND", "ISTIO_INBOUND")
 
 
-def reconcile(plan: Plan, observed: Observed, *, disposable: bool) -> ChangeSet:
-    """The change set; ``disposable``: an emptied table that came with us can be taken away again (nft)."""
+def reconcile(plan: Plan, observed: Observed, *, disposable: bool, anew: bool = False) -> ChangeSet:
+    """The change set. ``disposable``: an emptied table that came with us can be taken away again (nft). ``anew``:
+    tables are written even where nothing differs."""
     adding, going = _routing(plan, observed)
-    steps: list[Step] = [Step("ip", family, text) for family in FAMILIES if (text := _lines("add", adding, family))]
+    replaced = [(new, old) for new in adding for old in going if _twins(new, old)]
+    adding_text = {family: _lines("add", adding, family, [new for new, _ in replaced]) for family in FAMILIES}
+    steps: list[Step] = [Step("ip", family, text) for family, text in adding_text.items() if text]
     differences: list[str] = []
     for family in FAMILIES:
-        text, lines = _tables(plan, observed, family, disposable)
+        text, lines = _tables(plan, observed, family, disposable, anew)
         steps += [Step("restore", family, text)] if text else []
         differences += lines
-    steps += [
-        Step("ip", family, text) for family in FAMILIES if (text := _lines("del", tuple(reversed(going)), family))
-    ]
+    last = [item for item in reversed(going) if item not in [old for _, old in replaced]]
+    steps += [Step("ip", family, text) for family in FAMILIES if (text := _lines("del", last, family))]
     if disposable:
         kept = {(table.family, table.table) for table in plan.tables}
         steps += [Step("drop", family, table) for family, table in sorted(observed.made - kept)]
@@ -73,8 +75,25 @@ def _given(item: RouteText, observed: Observed, there: list[RouteText]) -> bool:
     return address in observed.on_loopback and replace(item, object="addr", words=address) not in there
 
 
-def _lines(verb: str, items: Iterable[RouteText], family: Family) -> str:
-    return "".join(f"{item.object} {verb} {item.words}{_tail(item, verb)}\n" for item in items if item.family == family)
+def _twins(new: RouteText, old: RouteText) -> bool:
+    """Whether two routes differ in their owner's tag alone: the kernel takes the second only in place of the first."""
+    if (new.object, new.family) != ("route", old.family) or old.object != "route":
+        return False
+    return _untagged(new) == _untagged(old)
+
+
+def _untagged(item: RouteText) -> list[str]:
+    parts = item.words.split()
+    place = parts.index("proto") if "proto" in parts else len(parts)
+    return parts[:place] + parts[place + 2 :]
+
+
+def _lines(verb: str, items: Iterable[RouteText], family: Family, replacing: Sequence[RouteText] = ()) -> str:
+    return "".join(
+        f"{item.object} {'replace' if item in replacing else verb} {item.words}{_tail(item, verb)}\n"
+        for item in items
+        if item.family == family
+    )
 
 
 def _tail(item: RouteText, verb: str) -> str:
@@ -82,7 +101,7 @@ def _tail(item: RouteText, verb: str) -> str:
     return " nodad" if (item.object, verb, item.family) == ("addr", "add", 6) else ""
 
 
-def _tables(plan: Plan, observed: Observed, family: Family, disposable: bool) -> tuple[str, list[str]]:
+def _tables(plan: Plan, observed: Observed, family: Family, disposable: bool, anew: bool) -> tuple[str, list[str]]:
     wanted = {table.table: table for table in plan.tables if table.family == family}
     there = {table.table: table for table in observed.own.tables if table.family == family}
     texts: list[str] = []
@@ -90,7 +109,7 @@ def _tables(plan: Plan, observed: Observed, family: Family, disposable: bool) ->
     for name in _order(wanted):
         new, old = wanted.get(name), there.get(name)
         lines = table_differences(new, old)
-        if not lines:
+        if not lines and not (anew and new):
             continue
         came_with_us = disposable and ((family, name) not in observed.present or (family, name) in observed.made)
         texts.append(_table_text(name, new, old, came_with_us))
@@ -102,8 +121,14 @@ def _tables(plan: Plan, observed: Observed, family: Family, disposable: bool) ->
 
 def _order(wanted: dict[Table, TableText]) -> tuple[Table, ...]:
     nat = wanted.get("nat")
-    redirects = nat is not None and any(chain.name == LISTENER for chain in nat.chains)
-    return ("nat", "raw", "mangle") if redirects else ("mangle", "raw", "nat")
+    return ("nat", "raw", "mangle") if nat is not None and _takes_inbound(nat) else ("mangle", "raw", "nat")
+
+
+def _takes_inbound(table: TableText) -> bool:
+    """Whether anything in the table leads to the inbound listener's chain; it may be there without being used."""
+    rules = [rule for chain in table.chains if chain.name not in LISTENERS for rule in chain.rules]
+    rules += [entry.rule for entry in table.entries if entry.hook == "PREROUTING"]
+    return any(rule.endswith(f"-j {name}") for rule in rules for name in LISTENERS)
 
 
 def table_differences(new: TableText | None, old: TableText | None) -> list[str]:
@@ -117,9 +142,8 @@ def table_differences(new: TableText | None, old: TableText | None) -> list[str]
         elif name not in there:
             lines.append(f"+ -N {name}")
         lines += _chain_differences(name, wanted.get(name, ()), there.get(name, ()))
-    missing, surplus = _entries(new, old)
-    lines += [f"+ -A {entry.hook} {entry.rule}" for entry in missing]
-    lines += [f"- -A {entry.hook} {entry.rule}" for entry in surplus]
+    for hook in _hooks(new, old):
+        lines += _chain_differences(hook, _entry_rules(new, hook), _entry_rules(old, hook))
     return lines
 
 
@@ -139,20 +163,30 @@ def _chain_differences(chain: str, wanted: tuple[str, ...], there: tuple[str, ..
 
 
 def _entries(new: TableText | None, old: TableText | None) -> tuple[list[EntryText], list[EntryText]]:
-    """Entries that are missing, and those that stand there too often or have no chain any more."""
-    surplus = list(old.entries) if old else []
-    missing = []
-    for entry in new.entries if new else ():
-        found = next((item for item in surplus if item.hook == entry.hook and _same_entry(item, entry)), None)
-        if found is None:
-            missing.append(entry)
-        else:
-            surplus.remove(found)
+    """Entries that come and those that go. Where the order of several matters, all of a hook are written anew."""
+    missing: list[EntryText] = []
+    surplus: list[EntryText] = []
+    for hook in _hooks(new, old):
+        wanted = [entry for entry in new.entries if entry.hook == hook] if new else []
+        there = [entry for entry in old.entries if entry.hook == hook] if old else []
+        if len(wanted) == 1:
+            kept = next((entry for entry in there if same_rule(entry.rule, wanted[0].rule)), None)
+            if kept is not None:
+                there.remove(kept)
+                wanted = []
+        elif not _chain_differences(hook, _entry_rules(new, hook), _entry_rules(old, hook)):
+            continue
+        missing += wanted
+        surplus += there
     return missing, surplus
 
 
-def _same_entry(one: EntryText, other: EntryText) -> bool:
-    return same_rule(one.rule, other.rule)
+def _hooks(*tables: TableText | None) -> tuple[Hook, ...]:
+    return tuple(dict.fromkeys(entry.hook for table in tables if table for entry in table.entries))
+
+
+def _entry_rules(table: TableText | None, hook: Hook) -> tuple[str, ...]:
+    return tuple(entry.rule for entry in table.entries if entry.hook == hook) if table else ()
 
 
 def _table_text(name: str, new: TableText | None, old: TableText | None, came_with_us: bool) -> str:
@@ -162,10 +196,14 @@ def _table_text(name: str, new: TableText | None, old: TableText | None, came_wi
     stale = [chain.name for chain in old.chains if chain.name not in kept] if old else []
     missing, surplus = _entries(new, old)
     lines = [f"*{name}", *([f":{NEW_TABLE} - [0:0]"] if came_with_us else [])]
+    # Profile istio leaves no chain that isn't the original's: its table is known as ours by what is in it.
+    unmarked = came_with_us and chains and not any(chain.name.startswith(CHAIN_PREFIX) for chain in chains)
     lines += [f":{chain} - [0:0]" for chain in (*(chain.name for chain in chains), *stale)]
     lines += [f"-D {entry.hook} {entry.rule}" for entry in surplus]
     lines += [f"-A {chain.name} {rule}" for chain in chains for rule in chain.rules]
     # From the first place to the last, so that each is counted when everything ahead of it stands again.
-    lines += [f"-I {entry.hook} {entry.place} {entry.rule}" for entry in sorted(missing, key=lambda item: item.place)]
-    lines += [f"-X {chain}" for chain in stale]
+    placed = sorted((entry for entry in missing if entry.place != BEHIND), key=lambda item: item.place)
+    lines += [f"-I {entry.hook} {entry.place} {entry.rule}" for entry in placed]
+    lines += [f"-A {entry.hook} {entry.rule}" for entry in missing if entry.place == BEHIND]
+    lines += [f"-X {chain}" for chain in (*stale, *([NEW_TABLE] if unmarked else []))]
     return "\n".join([*lines, "COMMIT", ""])

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from meshnet.apply import apply as work
 from meshnet.apply.host import LiveHost
-from meshnet.compile.pipeline import compile_spec
 from meshnet.kernel import detect, facts, netns
 from meshnet.kernel.xtables import Xtables
+from meshnet.model import names
 from meshnet.model.errors import BusyError, MeshnetError, UnsupportedError
 from meshnet.model.names import rule_id_of
 from meshnet.model.plan import ChangeSet, Receipt
 from meshnet.model.value import replace, value
 from meshnet.parse import saved
 from meshnet.parse.words import comment_of
-from meshnet.render.plan import render
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Literal
 
-    from meshnet.kernel.detect import Backend, Evidence
+    from meshnet.kernel.detect import Backend, Evidence, Found
     from meshnet.kernel.netns import Namespace, Where
     from meshnet.kernel.ports import PacketFilter
     from meshnet.model.cidr import Family
@@ -45,13 +44,20 @@ class Compiled:
 class Session:
     """A context manager; inside, the calling thread is in the namespace and alone there among meshnet's processes.
 
+    ``adopting``: what an istio-iptables run left counts as ours. ``traced``: each rule is preceded by one that logs.
     PermissionMissing, NamespaceError and BusyError on entering; UnsupportedError when no backend can be used.
     """
 
-    def __init__(self, place: Where, backend: Asked = "auto", *, alone: bool = True) -> None:
-        netns.require_capabilities(("CAP_NET_ADMIN", "CAP_SYS_ADMIN"), "changing the rules of a network namespace")
+    def __init__(
+        self, place: Where, backend: Asked = "auto", *, alone: bool = True, adopting: bool = False, traced: bool = False
+    ) -> None:
+        # An init container has no CAP_SYS_ADMIN, and needs none to stay where it is.
+        needed = ("CAP_NET_ADMIN",) if place.kind == "own" else ("CAP_NET_ADMIN", "CAP_SYS_ADMIN")
+        netns.require_capabilities(needed, "changing the rules of a network namespace")
         self.place = place
         self._asked: Asked = backend
+        self._adopting = adopting
+        self._traced = traced
         self._namespace = netns.open_namespace(place)
         self._held = netns.held(self._namespace, LOCK_WAIT) if alone else None
         self._entered = self._namespace.entered()
@@ -81,8 +87,7 @@ class Session:
         self._namespace.close()
 
     def _look(self) -> None:
-        self.facts: Facts = facts.gather(self.place)
-        seen = tuple(detect.evidence(family) for family in (4, 6))
+        seen = detect.evidence(meanwhile=self._prepare)
         self.evidence: tuple[Evidence, ...] = seen
         self.families: tuple[Family, ...] = tuple(
             item.family for item in seen if item.family == 4 or any(found.installed for found in item.found)
@@ -95,7 +100,16 @@ class Session:
         else:
             self.backend = self._asked
             self.reason = "asked for"
-        self.host = LiveHost(adapter(self.backend), self.families)
+        seen_here = detect.texts(usable, self.backend)
+        self.host = LiveHost(adapter(self.backend), self.families, seen_here, adopting=self._adopting)
+
+    def _prepare(self) -> None:
+        """What is needed next, while the tools read: loading the compiler takes as long as they do."""
+        from meshnet.compile.pipeline import compile_spec
+        from meshnet.render.plan import render
+
+        self.facts: Facts = facts.gather(self.place)
+        self._program_of, self._plan_of = compile_spec, render
 
     def compile(self, spec: Spec) -> Compiled:
         """The program and plan of a spec here; raises where IPv6 is needed and can't be had."""
@@ -109,24 +123,33 @@ class Session:
                 )
             self.notices.append("IPv6 left out: ip6tables is missing, and no interface has a global IPv6 address")
             given = replace(given, families=(4,))
-        program = compile_spec(spec, given)
-        return Compiled(program, render(program))
+        return self._compiled(spec, given)
+
+    def _compiled(self, spec: Spec, given: Facts) -> Compiled:
+        # Profile istio writes chains of the original's names: those of an earlier run of the original are replaced.
+        self.host.adopting = self._adopting or spec.profile == "istio"
+        program = self._program_of(spec, given)
+        return Compiled(program, self._plan_of(program, traced=self._traced))
 
     def changes(self, spec: Spec) -> ChangeSet:
         """What ``apply`` would do, on another backend too that holds rules of ours."""
         here = work.changes(self.host, self.compile(spec).plan)
         return _joined(here, tuple(work.rules_to_remove(host) for host in self._elsewhere()))
 
-    def apply(self, spec: Spec) -> Receipt:
-        """Make the namespace hold the spec, on this backend alone; rules of ours on another one go afterwards."""
+    def apply(self, spec: Spec, *, anew: bool = False) -> Receipt:
+        """Make the namespace hold the spec, on this backend alone; rules of ours on another one go afterwards.
+
+        ``anew``: write the tables even where nothing differs.
+        """
         compiled = self.compile(spec)
         try:
-            receipt = work.apply(self.host, compiled.plan)
+            receipt = work.apply(self.host, compiled.plan, anew=anew)
         except MeshnetError as error:
             needed = spec.families != "auto" or self.facts.global_ipv6
             if needed or compiled.program.families == (4,) or isinstance(error, BusyError):
                 raise
-            receipt = work.apply(self.host, render(compile_spec(spec, replace(self.facts, families=(4,)))))
+            four = self._compiled(spec, replace(self.facts, families=(4,)))
+            receipt = work.apply(self.host, four.plan, anew=anew)
             said = " ".join(error.lines())
             self.notices.append(f"IPv6 left out, no interface has a global IPv6 address: {said}")
         elsewhere = self._clear_elsewhere()
@@ -150,8 +173,8 @@ class Session:
         """How many packets each rule of ours has seen, by family, table, chain and words."""
         return {
             (family, table.name, rule.chain, rule.words): rule.packets
-            for family in self.families
-            for table in saved.parse(self.host.save(family, counters=True))
+            for family, text in self.host.save(counters=True).items()
+            for table in saved.parse(text)
             for rule in table.rules
             if rule_id_of(comment_of(rule.words))
         }
@@ -178,9 +201,12 @@ class Session:
         for variant in detect.VARIANTS:
             backend = detect.BACKEND[variant]
             here = backend == self.backend or (self.backend == "libiptc" and variant == "legacy")
-            families = tuple(item.family for item in self.evidence if item.of(variant).ours)
+            families = tuple(item.family for item in self.evidence if self._holds_ours(item.of(variant)))
             if families and not here:
-                yield LiveHost(adapter(backend), families)
+                yield LiveHost(adapter(backend), families, adopting=self.host.adopting)
+
+    def _holds_ours(self, found: Found) -> bool:
+        return bool(found.ours) or (self.host.adopting and names.ISTIO_PREFIX in found.text)
 
 
 def adapter(backend: Backend) -> PacketFilter:

@@ -6,6 +6,7 @@ import click
 
 from meshnet.cli import output
 from meshnet.cli.options import backend_option, form_option, netns_options, place_of, read_document, spec_argument
+from meshnet.cli.steps import steps_text
 from meshnet.model.errors import FINE, NEGATIVE
 
 TYPE_CHECKING = False
@@ -112,21 +113,6 @@ def _notices(session: Session) -> None:
     output.say(f"backend {session.backend}: {session.reason}")
     for notice in session.notices:
         output.say(f"note: {notice}")
-
-
-def steps_text(backend: str, changes: ChangeSet) -> str:
-    from meshnet.cli.program import tool_name
-
-    parts = []
-    for step in changes.steps:
-        match step.tool:
-            case "ip":
-                parts.append(f"# ip -{step.family} -batch -\n{step.text}")
-            case "restore":
-                parts.append(f"# {tool_name(backend, step.family)} --noflush\n{step.text}")
-            case "drop":
-                parts.append(f"# take the empty IPv{step.family} table {step.text} away\n")
-    return "\n".join(parts)
 
 
 def _data(session: Session, changes: ChangeSet) -> dict[str, Any]:

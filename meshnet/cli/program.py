@@ -6,6 +6,7 @@ import click
 
 from meshnet.cli import output
 from meshnet.cli.options import backend_option, form_option, netns_options, place_of, read_document, spec_argument
+from meshnet.cli.steps import tool_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,11 +64,6 @@ def _facts(spec: Spec, netns: str | None, pid: int | None) -> Facts:
     with open_namespace(place) as namespace, namespace.entered():
         found = gather(place)
     return found if netns is not None or pid is not None else Facts(resolvers=found.resolvers)
-
-
-def tool_name(backend: str, family: Family) -> str:
-    names = {"iptables-nft": "{}-nft-restore", "iptables-legacy": "{}-legacy-restore", "libiptc": "libiptc: {}-restore"}
-    return names.get(backend, "{}-restore").format("ip6tables" if family == 6 else "iptables")
 
 
 def _text(plan: Plan, families: tuple[Family, ...], backend: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshnet.model.cidr import Cidr
-from meshnet.model.program import Chain, Entry, Jump, Program, Return, Rule
+from meshnet.model.program import TABLES, Chain, Entry, Jump, Program, Return, Rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class Draft:
         self.spec = spec
         self.families = families
         self._chains: dict[tuple[Table, str], list[Rule]] = {}
+        self._entries: list[Entry] = []
         self.policy_rules: list[PolicyRule] = []
         self.local_routes: list[LocalRoute] = []
         self.loopback_addresses: list[LoopbackAddress] = []
@@ -41,6 +42,22 @@ class Draft:
         table, _ = chain
         self._chains.setdefault(chain, []).append(Rule(f"{table}.{rule_id}", tuple(matches), target, origin, family))
 
+    def enter(
+        self,
+        table: Table,
+        hook: Hook,
+        rule_id: str,
+        matches: Iterable[Match],
+        target: Target,
+        origin: str,
+        family: Family | None = None,
+        *,
+        first: bool = False,
+    ) -> None:
+        """A rule in a built-in chain, for a profile that writes there itself."""
+        rule = Rule(f"{table}.{rule_id}", tuple(matches), target, origin, family)
+        self._entries.append(Entry(table, hook, rule, first))
+
     def blocks(self, cidrs: Iterable[Cidr]) -> list[tuple[Family, tuple[Cidr, ...]]]:
         """The blocks by family, for the families of this program that have any."""
         found: dict[Family, list[Cidr]] = {family: [] for family in self.families}
@@ -50,17 +67,26 @@ class Draft:
         return [(family, tuple(blocks)) for family, blocks in found.items() if blocks]
 
     def finish(self) -> Program:
+        """The program of profile meshnet: what does nothing is left out, and an entry leads to each first chain."""
         kept = self._reachable()
-        chains = tuple(Chain(table, name, tuple(rules)) for (table, name), rules in kept.items())
-        hooks: tuple[tuple[Hook, str], ...] = (("PREROUTING", PRE), ("OUTPUT", OUT))
-        tables: tuple[Table, ...] = ("raw", "mangle", "nat")
+        hooks: tuple[tuple[Hook, str, str], ...] = (("PREROUTING", PRE, "in"), ("OUTPUT", OUT, "out"))
         entries = tuple(
-            Entry(table, hook, chain) for table in tables for hook, chain in hooks if (table, chain) in kept
+            Entry(table, hook, Rule(f"{table}.{way}.entry", (), Jump(chain), ""))
+            for table in TABLES
+            for hook, chain, way in hooks
+            if (table, chain) in kept
         )
+        return self._program(kept, entries)
+
+    def finish_as_written(self) -> Program:
+        """The program of a profile that is another project's: every chain and rule, reachable or not."""
+        return self._program(_in_order(self._chains), tuple(self._entries))
+
+    def _program(self, chains: dict[tuple[Table, str], list[Rule]], entries: tuple[Entry, ...]) -> Program:
         return Program(
             self.spec.name,
             self.families,
-            chains,
+            tuple(Chain(table, name, tuple(rules)) for (table, name), rules in chains.items()),
             entries,
             tuple(self.policy_rules),
             tuple(self.local_routes),

@@ -16,6 +16,8 @@ def resolve(spec: Spec, facts: Facts) -> tuple[Spec, tuple[Family, ...]]:
     """The spec with the namespace's resolvers in place of an empty list, and the families to write rules for."""
     families = facts.families if spec.families == "auto" else spec.families
     if spec.dns.capture == "resolvers" and not spec.dns.resolvers:
+        if not facts.resolvers and spec.profile == "istio":
+            return spec, families  # and captures none, as the original does
         if not facts.resolvers:
             raise SpecError(
                 [

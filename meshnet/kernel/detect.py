@@ -6,20 +6,23 @@ where rules already are. Gathering touches the host, ``choose`` is a pure functi
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 
 from meshnet.kernel.run import find, run
 from meshnet.kernel.savetext import sections, words
-from meshnet.kernel.xtables import Xtables, legacy_tables, program
+from meshnet.kernel.together import outcomes
+from meshnet.kernel.xtables import Xtables, program
 from meshnet.model import names
 from meshnet.model.errors import MeshnetError, UnsupportedError
 from meshnet.model.value import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Literal
 
+    from meshnet.kernel.ports import Work
     from meshnet.kernel.xtables import Variant
     from meshnet.model.cidr import Family
 
@@ -32,13 +35,17 @@ BACKEND: dict[Variant, Backend] = {"nft": "iptables-nft", "legacy": "iptables-le
 
 @value
 class Found:
-    """What one variant holds for one family: rules of ours, of others; ``problem`` when it couldn't be read."""
+    """What one variant holds for one family: rules of ours, of others; ``problem`` when it couldn't be read.
+
+    ``text`` is what iptables-save printed, so that it need not be asked again.
+    """
 
     variant: Variant
     installed: bool
     ours: int = 0
     foreign: int = 0
     problem: str = ""
+    text: str = ""
 
     @property
     def usable(self) -> bool:
@@ -47,12 +54,15 @@ class Found:
 
 @value
 class Evidence:
-    """What was found for one family, and what the plain name ``iptables`` stands for (empty: not installed)."""
+    """What was found for one family, and what the plain name ``iptables`` stands for (empty: not installed).
+
+    ``known_by``: the program that the name leads to, or what that calls itself.
+    """
 
     family: Family
     found: tuple[Found, ...]
     system: Variant | Literal[""] = ""
-    version: str = ""
+    known_by: str = ""
 
     @property
     def usable(self) -> bool:
@@ -71,10 +81,32 @@ class Choice:
     reason: str
 
 
-def evidence(family: Family) -> Evidence:
-    """Look at the namespace that the calling thread is in. Creates no table, needs no tool to be there."""
-    system, version = _system(family)
-    return Evidence(family, tuple(_look(family, variant) for variant in VARIANTS), system, version)
+def evidence(
+    families: tuple[Family, ...] = (4, 6), meanwhile: Callable[[], object] | None = None
+) -> tuple[Evidence, ...]:
+    """Look at the namespace that the calling thread is in. Creates no table, needs no tool to be there.
+
+    A tool is started only where the kernel says that there are tables; ``meanwhile`` is done while they read.
+    """
+    pairs = [(family, variant) for family in families for variant in VARIANTS]
+    looked = [pair for pair in pairs if not _missing(*pair)]
+    said = dict(zip(looked, outcomes(_begin_look, looked, meanwhile), strict=True))
+    return tuple(
+        Evidence(
+            family,
+            tuple(_found(family, variant, said.get((family, variant))) for variant in VARIANTS),
+            *_system(family),
+        )
+        for family in families
+    )
+
+
+def texts(seen: Sequence[Evidence], backend: Backend) -> dict[Family, str] | None:
+    """What the save of the chosen backend printed, by family; None when it has to be asked itself."""
+    found = {item.family: one for item in seen for one in item.found if BACKEND[one.variant] == backend}
+    if not found or not all(one.usable for one in found.values()):
+        return None
+    return {family: one.text for family, one in found.items()}
 
 
 def choose(seen: Sequence[Evidence]) -> Choice:
@@ -99,9 +131,11 @@ def ours(line: str) -> bool:
     """Whether a rule line is ours: it is in a chain of ours, jumps to one, or carries our comment."""
     if names.CHAIN_PREFIX not in line and names.COMMENT_PREFIX not in line:
         return False
+    if line.startswith(f"-A {names.CHAIN_PREFIX}"):
+        return True
     parts = words(line)
     return any(
-        (option in ("-A", "-j", "-g") and word.startswith(names.CHAIN_PREFIX))
+        (option in ("-j", "-g") and word.startswith(names.CHAIN_PREFIX))
         or (option == "--comment" and word.startswith(names.COMMENT_PREFIX))
         for option, word in pairwise(parts)
     )
@@ -116,8 +150,8 @@ def _chosen(seen: Sequence[Evidence], usable: tuple[Variant, ...]) -> Choice:
             return _by_count(holders, count, whose)
     system = next((item.system for item in seen if item.system), "")
     if system and system in usable:
-        version = next(item.version for item in seen if item.system)
-        return Choice(BACKEND[system], f"no rules yet, and iptables is {version}")
+        known_by = next(item.known_by for item in seen if item.system)
+        return Choice(BACKEND[system], f"no rules yet, and iptables is {known_by}")
     which = "no rules yet, and the plain name iptables is not installed" if not system else "no rules yet"
     return Choice(BACKEND[usable[0]], f"{which}: {program(seen[0].family, usable[0])} is there")
 
@@ -141,31 +175,53 @@ def _lacking(seen: Sequence[Evidence]) -> tuple[str, ...]:
     )
 
 
-def _look(family: Family, variant: Variant) -> Found:
-    tools = [program(family, variant, verb) for verb in ("save", "restore")]
-    installed = all(find(tool) for tool in tools)
-    try:
-        if not installed:
-            # the rules may be there all the same: loaded from the host, by a CNI plugin or an injector's image
-            there = variant == "legacy" and bool(legacy_tables(family))
-            return Found(variant, False, problem=f"{UNREADABLE if there else ''}{tools[0]} is missing")
-        text = Xtables(variant).save(family)
-    except MeshnetError as error:
-        return Found(variant, installed, problem="; ".join(line.strip() for line in error.lines()))
-    found = sections(text)
+def _missing(family: Family, variant: Variant) -> str:
+    """The first program of a variant that isn't installed."""
+    return next((tool for verb in ("save", "restore") if not find(tool := program(family, variant, verb))), "")
+
+
+def _begin_look(asked: tuple[Family, Variant]) -> Work[str]:
+    family, variant = asked
+    return Xtables(variant).begin_save(family)
+
+
+def _found(family: Family, variant: Variant, said: str | MeshnetError | None) -> Found:
+    if said is None:
+        return Found(variant, False, problem=_absent(family, variant))
+    if isinstance(said, MeshnetError):
+        return Found(variant, True, problem="; ".join(line.strip() for line in said.lines()))
+    found = sections(said)
     lines = [line for section in found for line in section.lines]
     mine = sum(1 for line in lines if ours(line))
     foreign = len(lines) - mine
     if not mine:  # a remove that was killed leaves chains without rules: that is where the next one has to go
         mine = sum(name.startswith(names.CHAIN_PREFIX) for section in found for name in section.chains)
-    return Found(variant, True, mine, foreign)
+    return Found(variant, True, mine, foreign, text=said)
+
+
+def _absent(family: Family, variant: Variant) -> str:
+    """Rules may be there without the tool: loaded from the host, by a CNI plugin or an injector's image."""
+    try:
+        there = UNREADABLE if Xtables(variant).present(family) else ""
+    except MeshnetError as error:
+        return "; ".join(line.strip() for line in error.lines())
+    return f"{there}{_missing(family, variant)} is missing"
 
 
 def _system(family: Family) -> tuple[Variant | Literal[""], str]:
-    """What ``iptables --version`` says: ``iptables v1.8.9 (nf_tables)``; before 1.8 there was only legacy."""
+    """Debian, Red Hat and Alpine have one program for each variant, and the plain name is a link to it.
+
+    Where it is anything else, a wrapper or a program from before the variants, it is asked: ``iptables v1.8.9
+    (nf_tables)``; before 1.8 there was only legacy.
+    """
     name = "ip6tables" if family == 6 else "iptables"
-    if find(name) is None:
+    path = find(name)
+    if path is None:
         return "", ""
+    linked = os.path.basename(os.path.realpath(path))
+    for variant in VARIANTS:
+        if linked in (f"xtables-{variant}-multi", program(family, variant)):
+            return variant, linked
     ran = run([name, "--version"], timeout=10.0)
     if not ran.ok:
         return "", ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from meshnet.kernel.netns import Where
+from meshnet.kernel.rtnetlink import addresses
 from meshnet.model.cidr import Cidr, read_address
 from meshnet.model.errors import Wrong
 from meshnet.model.facts import Facts
@@ -11,17 +12,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from meshnet.model.cidr import Family
 
-IF_INET6 = "/proc/thread-self/net/if_inet6"
-
 
 def gather(place: Where) -> Facts:
-    """Families, a global IPv6 address, resolvers. IPv4 is always there; IPv6 when any interface has an address."""
-    inet6 = [line.split() for line in _read(IF_INET6).splitlines()]
+    """Families, global addresses, resolvers. IPv4 is always there; IPv6 when any interface has an address."""
+    inet, inet6 = addresses(4), addresses(6)
     families: tuple[Family, ...] = (4, 6) if inet6 else (4,)
-    # Columns: address, index, prefix, scope, flags, name; scope 00 is global (net/ipv6/addrconf.c, if6_seq_show).
-    reachable = any(words[3] == "00" and words[5] != "lo" for words in inet6 if len(words) == 6)
+    reachable, reachable6 = (any(item.is_global and not item.on_loopback for item in seen) for seen in (inet, inet6))
     path = _resolv_conf(place)
-    return Facts(families, reachable, _nameservers(_read(path)), path)
+    return Facts(families, reachable, reachable6, _nameservers(_read(path)), path)
 
 
 def _resolv_conf(place: Where) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 from meshnet.kernel.savetext import BUILT_IN, numbered, words
+from meshnet.kernel.together import later
 from meshnet.model.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from meshnet.kernel.ports import Work
     from meshnet.model.cidr import Family
     from meshnet.model.errors import MeshnetError
 
@@ -165,6 +167,9 @@ class FakeXtables:
     def save(self, family: Family, counters: bool = False) -> str:
         return "".join(table.text(counters) for (owner, _), table in self.tables.items() if owner == family)
 
+    def begin_save(self, family: Family, counters: bool = False) -> Work[str]:
+        return later(lambda: self.save(family, counters))
+
     def restore(self, family: Family, text: str, *, test: bool = False) -> None:
         if not test:
             self.texts.append((family, text))
@@ -189,8 +194,8 @@ class FakeXtables:
         if table is not None:
             raise ToolError("the text ends without COMMIT")
 
-    def begin(self, family: Family, text: str, *, test: bool = False) -> FakeRestoring:
-        return FakeRestoring(self, family, text, test)
+    def begin(self, family: Family, text: str, *, test: bool = False) -> Work[None]:
+        return later(lambda: self.restore(family, text, test=test))
 
     def delete_empty_table(self, family: Family, table: str, besides: str = "") -> bool:
         found = self.tables.get((family, table))
@@ -204,20 +209,6 @@ class FakeXtables:
             raise ToolError(f"there is no table {name}")
         found = self.tables.get((family, name))
         return found.copy() if found else FakeTable(name)
-
-
-class FakeRestoring:
-    """Done when it is asked for."""
-
-    def __init__(self, owner: FakeXtables, family: Family, text: str, test: bool) -> None:
-        self._work = (owner, family, text, test)
-
-    def finish(self) -> None:
-        owner, family, text, test = self._work
-        owner.restore(family, text, test=test)
-
-    def stop(self) -> None:
-        return None
 
 
 def _target(rule: Rule) -> str:

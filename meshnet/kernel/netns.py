@@ -175,6 +175,8 @@ class Held:
     def __enter__(self) -> Namespace:
         # an open file of its own: flock(2) belongs to the open file, and two threads that share one share the lock
         fd = os.open(f"/proc/self/fd/{self._namespace.fd}", os.O_RDONLY | os.O_CLOEXEC)
+        # Children hold it too: when we are killed, a restore under way goes on, and nobody may look before its end.
+        os.set_inheritable(fd, True)
         try:
             lock_within(fd, self._timeout, f"{self._namespace.where}: another meshnet is at work there")
         except BaseException:
@@ -187,6 +189,7 @@ class Held:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._fd >= 0:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)  # closing alone would leave it to a child that still runs
             os.close(self._fd)
             self._fd = -1
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Protocol, TypeVar
 
     from meshnet.model.cidr import Family
 
-    class Restoring(Protocol):
-        """A restore under way: ``finish`` raises what ``PacketFilter.restore`` would have raised."""
+    T_co = TypeVar("T_co", covariant=True)
 
-        def finish(self) -> object: ...
+    class Work(Protocol[T_co]):
+        """Something under way: ``finish`` waits for it and raises why it failed, ``stop`` ends it at once."""
+
+        def finish(self) -> T_co: ...
 
         def stop(self) -> None: ...
 
@@ -28,10 +30,13 @@ if TYPE_CHECKING:
         def save(self, family: Family, counters: bool = False) -> str:
             """All tables that exist; looking creates none."""
 
+        def begin_save(self, family: Family, counters: bool = False) -> Work[str]:
+            """Start a ``save``, so that both families run side by side."""
+
         def restore(self, family: Family, text: str, *, test: bool = False) -> None:
             """What ``iptables-restore --noflush`` does: each table all or nothing, in the order of the text."""
 
-        def begin(self, family: Family, text: str, *, test: bool = False) -> Restoring:
+        def begin(self, family: Family, text: str, *, test: bool = False) -> Work[object]:
             """Start a restore, so that both families run side by side."""
 
         def delete_empty_table(self, family: Family, table: str, besides: str = "") -> bool:

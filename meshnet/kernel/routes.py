@@ -1,4 +1,4 @@
-"""Policy rules, routes and the addresses of ``lo``, read and written through ``ip -batch``: one process each."""
+"""Policy rules, routes and the addresses of ``lo``, written through ``ip -batch``: one process for a family."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from meshnet.model.cidr import Family
 
-QUESTIONS = "rule show\nroute show table all\naddr show dev lo\n"
 HINTS = {
     "File exists": "somebody else's route or rule is in the way: choose another routing.table, or take it away",
     "Network is down": "bring the loopback interface up first: ip link set lo up",
@@ -20,26 +19,30 @@ HINTS = {
 }
 
 
-def ask(family: Family) -> Started:
-    """Start the reading of rules, routes and the addresses of ``lo``; ``answer`` has the three JSON lists."""
-    return start(["ip", f"-{family}", "-j", "-N", "-batch", "-"], text=QUESTIONS, timeout=20)
+def begin(family: Family, text: str) -> Writing:
+    """Start to carry out lines such as ``rule add …`` in order, and return at once; ``finish`` it."""
+    return Writing(start(["ip", f"-{family}", "-batch", "-"], text=text, timeout=20), family, text)
 
 
-def answer(asked: Started, family: Family) -> str:
-    """The lists as ``ip`` printed them, one a line; nothing where the family is not in this kernel."""
-    ran = asked.wait()
-    if not ran.ok:
-        raise ToolError(f"can't read IPv{family} rules and routes", hint=hint_for(ran.err), detail=ran.err)
-    return ran.out
+class Writing:
+    """Lines under way."""
 
+    __slots__ = ("_family", "_started", "_text")
 
-def write(family: Family, text: str) -> None:
-    """Lines such as ``rule add …`` in order; stops at the first that is refused, with the kernel's words."""
-    ran = start(["ip", f"-{family}", "-batch", "-"], text=text, timeout=20).wait()
-    if not ran.ok:
-        line = _failed_line(ran.err, text)
-        what = f"ip -{family} {line}" if line else f"ip -{family}"
-        raise ToolError(f"refused: {what}", hint=hint_for(ran.err), detail=ran.err)
+    def __init__(self, started: Started, family: Family, text: str) -> None:
+        self._started, self._family, self._text = started, family, text
+
+    def finish(self) -> None:
+        """Wait for the end. ToolError with the first line that was refused, where ``ip`` stopped, and its words."""
+        ran = self._started.wait()
+        if not ran.ok:
+            line = _failed_line(ran.err, self._text)
+            what = f"ip -{self._family} {line}" if line else f"ip -{self._family}"
+            raise ToolError(f"refused: {what}", hint=hint_for(ran.err), detail=ran.err)
+
+    def stop(self) -> None:
+        """End it now, whatever it has done."""
+        self._started.stop()
 
 
 def hint_for(said: str) -> str:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 
 from meshnet.kernel import netns, nft_table
-from meshnet.kernel.run import Ran, Started, run, start
-from meshnet.kernel.savetext import sections
+from meshnet.kernel.run import Ran, Started, start
+from meshnet.kernel.savetext import BUILT_IN, sections
+from meshnet.kernel.together import later
 from meshnet.model.errors import BusyError, ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
+    from meshnet.kernel.ports import Work
     from meshnet.model.cidr import Family
 
     Variant = Literal["nft", "legacy"]
@@ -72,18 +74,25 @@ class Xtables:
         self.lock_wait = lock_wait
         self._lock_path = lock_path
 
+    def present(self, family: Family) -> tuple[str, ...]:
+        """The tables that a family has, asked of the kernel without a process; ToolError. Looking creates none."""
+        if self.variant == "legacy":
+            return legacy_tables(family)
+        # in a table of another name there may be anything, but the tools neither read nor write it
+        return tuple(table for table in nft_table.tables(family) if table in BUILT_IN)
+
     def save(self, family: Family, counters: bool = False) -> str:
         """The rules of a family as iptables-save prints them, with packet and byte counts if wanted.
 
-        MissingToolError, ToolError. Empty when there are none, and then nothing is created by looking.
+        MissingToolError, ToolError. Empty when there is no table, and then no process is needed for it.
         """
-        if self.variant == "legacy" and not legacy_tables(family):
-            return ""
-        argv = [program(family, self.variant, "save"), *(["-c"] if counters else [])]
-        ran = run(argv)
-        if not ran.ok:
-            raise ToolError(f"{argv[0]} refused", detail=ran.err)
-        return ran.out
+        return self.begin_save(family, counters).finish()
+
+    def begin_save(self, family: Family, counters: bool = False) -> Work[str]:
+        """Start a ``save`` and return at once, so that both families run side by side; ``finish`` it."""
+        if not self.present(family):
+            return later(str)
+        return Saving(start([program(family, self.variant, "save"), *(["-c"] if counters else [])]))
 
     def restore(self, family: Family, text: str, *, test: bool = False) -> None:
         """Carry out a restore text on top of what there is, each table all or nothing; only check it with ``test``.
@@ -127,6 +136,25 @@ class Xtables:
         if any(policy != "ACCEPT" and name != besides for name, policy in found.chains.items()):
             return False
         return nft_table.delete_table(family, table, tuple(found.chains))
+
+
+class Saving:
+    """A look under way."""
+
+    __slots__ = ("_started",)
+
+    def __init__(self, started: Started) -> None:
+        self._started = started
+
+    def finish(self) -> str:
+        """Wait for the end; errors as for ``Xtables.save``."""
+        ran = self._started.wait()
+        if not ran.ok:
+            raise ToolError(f"{ran.argv[0]} refused", detail=ran.err)
+        return ran.out
+
+    def stop(self) -> None:
+        self._started.stop()
 
 
 class Restoring:

@@ -11,6 +11,7 @@ import time
 
 from meshnet.kernel import netns
 from meshnet.kernel.run import DEFAULT_TIMEOUT, Started
+from meshnet.kernel.together import later
 from meshnet.kernel.xtables import LOCK_WAIT, legacy_tables
 from meshnet.model.errors import BusyError, ToolError, UnsupportedError
 
@@ -18,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from meshnet.kernel.ports import Work
     from meshnet.model.cidr import Family
 
 LOCK_PATH = "/run/xtables.lock"
@@ -57,16 +59,20 @@ class LegacyLibrary:
 
         Only the tables that exist are opened: opening one creates it.
         """
+        return self.begin_save(family, counters).finish()
+
+    def begin_save(self, family: Family, counters: bool = False) -> Work[str]:
+        """Start a ``save`` and return at once."""
         tables = legacy_tables(family)
         if not tables:
-            return ""
+            return later(str)
 
         def work() -> str:
             from meshnet.kernel import legacy_child
 
             return legacy_child.save(family, tables, counters)
 
-        return Working(work).finish()
+        return Working(work)
 
     def restore(self, family: Family, text: str, *, test: bool = False) -> None:
         """Carry out a restore text, each table all or nothing; only parse it with ``test``. ToolError, BusyError."""

@@ -12,9 +12,13 @@ if TYPE_CHECKING:
 
 @value
 class Facts:
-    """``families``: those that the namespace speaks; ``global_ipv6``: it has an IPv6 address that others can reach."""
+    """``families``: those that the namespace speaks; ``global_…``: it has an address that others can reach.
+
+    That is an address of global scope on an interface other than ``lo``, private ones (RFC 1918, RFC 4193) included.
+    """
 
     families: tuple[Family, ...] = (4, 6)
+    global_ipv4: bool = False
     global_ipv6: bool = False
     resolvers: tuple[Cidr, ...] = ()
     resolvers_from: str = "resolv.conf"

@@ -9,6 +9,10 @@ from __future__ import annotations
 CHAIN_PREFIX = "MESHNET_"
 """Own chains. iptables takes 28 bytes; the prefix and the longest word behind it stay below (a test checks)."""
 
+ISTIO_PREFIX = "ISTIO_"
+"""The chains of profile istio, whose names are istio-iptables' own. They are ours in a table where our comment is on a
+rule of theirs; without one they are what somebody else's run left, and stay unless their removal is asked for."""
+
 COMMENT_PREFIX = "meshnet:"
 """Own rules: the comment ``meshnet:<rule-id>`` leads back to the pass and through the program to the spec's line."""
 
@@ -40,6 +44,9 @@ PASSTHROUGH4, PASSTHROUGH6 = "127.0.0.6", "::6"
 ZONE_CAPTURED = 2
 """Conntrack zone of captured DNS queries. Without one, a sidecar that happens to ask from the application's source
 port matches the application's entry and is sent back to itself. Zone 1 stays free for istio's own rules."""
+
+ISTIO_ZONE_SIDECAR = 1
+"""In profile istio alone: what the sidecar's user asks of resolvers, and what they answer."""
 
 INBOUND_PORT, OUTBOUND_PORT, TUNNEL_PORT, DNS_PORT = 15006, 15001, 15008, 15053
 UNCAPTURED_INBOUND = (15020, 15021, 15090)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     RouteObject = Literal["rule", "route", "addr"]
 
 
+BEHIND = 0
+"""No place of its own: at the end of the built-in chain, whatever others have there."""
+
+
 @value
 class ChainText:
     name: str
@@ -27,9 +31,9 @@ class ChainText:
 
 @value
 class EntryText:
-    """A rule in a built-in chain that shows its packets to one of ours.
+    """A rule in a built-in chain, the way into one of ours.
 
-    ``place`` counts from 1: ours come first, but where one was found is where a roll-back puts it again.
+    ``place`` counts from 1, or is ``BEHIND`` everything. Where one was found is where a roll-back puts it again.
     """
 
     hook: Hook

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Table = Literal["raw", "mangle", "nat"]
     Hook = Literal["PREROUTING", "OUTPUT"]
     Transport = Literal["tcp", "udp"]
+    State = Literal["INVALID", "NEW", "ESTABLISHED", "RELATED", "DNAT"]
 
 TABLES: tuple[Table, ...] = ("raw", "mangle", "nat")
 """In the order in which a packet meets them (uapi/linux/netfilter_ipv4.h: -300, -150, -100)."""
@@ -89,9 +90,9 @@ class ConnmarkIs:
 
 @value
 class CtState:
-    """``DNAT``: the connection's destination was translated; of its first packet that isn't known before nat."""
+    """Any of the states. ``DNAT``: the destination was translated; of a first packet that isn't known before nat."""
 
-    state: Literal["INVALID", "NEW", "ESTABLISHED", "RELATED", "DNAT"]
+    states: tuple[State, ...]
     negated: bool = False
 
 
@@ -221,15 +222,12 @@ class Chain:
 
 @value
 class Entry:
-    """Packets that pass ``hook`` in ``table`` are shown to ``chain``."""
+    """A rule in a built-in chain, the way into ours; ``first``: ahead of what others have there, else behind it."""
 
     table: Table
     hook: Hook
-    chain: str
-
-    @property
-    def id(self) -> str:
-        return f"{self.table}.{'in' if self.hook == 'PREROUTING' else 'out'}.entry"
+    rule: Rule
+    first: bool = True
 
 
 @value

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     OutboundMode = Literal["redirect", "none"]
     DnsCapture = Literal["off", "resolvers", "all"]
     Families = tuple[Family, ...] | Literal["auto"]
+    Profile = Literal["meshnet", "istio"]
 
 ALL: Literal["*"] = "*"
 
@@ -129,6 +130,7 @@ class Spec:
     """One interception: everything that decides the rules of one pod. Always consistent (``spec/check``)."""
 
     name: str = "default"
+    profile: Profile = "meshnet"
     families: Families = "auto"
     sidecar: Sidecar = Sidecar()
     inbound: Inbound = Inbound()

@@ -9,7 +9,7 @@ construction, defaults, ``__post_init__``, equality and hash by class and fields
 
 from __future__ import annotations
 
-from operator import attrgetter
+from _operator import attrgetter  # ``operator`` itself is a module of Python around it, which nothing else needs
 
 TYPE_CHECKING = False  # a type checker takes this name as true; ``typing`` itself costs a third of a bare start
 if TYPE_CHECKING:
@@ -73,12 +73,33 @@ def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _init(made: type, names: tuple[str, ...], defaults: dict[str, Any], checks: bool) -> Callable[..., None]:
-    scope: dict[str, Any] = {f"_set_{name}": made.__dict__[name].__set__ for name in names}
-    scope.update({f"_default_{name}": item for name, item in defaults.items()})
-    arguments = ", ".join(f"{name}=_default_{name}" if name in defaults else name for name in names)
-    body = [f"_set_{name}(self, {name})" for name in names] + (["self.__post_init__()"] if checks else [])
-    exec(f"def __init__(self, {arguments}):\n    " + "\n    ".join(body or ["pass"]), scope)
-    return scope["__init__"]  # type: ignore[no-any-return]
+    """A closure and not generated source: to compile that takes 60 us a class, and a start meets 66 classes."""
+    setters = tuple(made.__dict__[name].__set__ for name in names)
+    count = len(names)
+
+    def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807 (it becomes the class's own)
+        if named or len(given) != count:
+            given = _fields_of(made.__name__, names, defaults, given, named)
+        for put, item in zip(setters, given):  # noqa: B905 (of equal length by now)
+            put(self, item)
+        if checks:
+            self.__post_init__()
+
+    return __init__
+
+
+def _fields_of(
+    kind: str, names: tuple[str, ...], defaults: dict[str, Any], given: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, ...]:
+    """All fields in order, from what was given by place, by name and by default; TypeError when that isn't all."""
+    if len(given) > len(names):
+        raise TypeError(f"{kind} takes {len(names)} fields, not {len(given)}")
+    rest = names[len(given) :]
+    if strange := [name for name in named if name not in rest]:
+        raise TypeError(f"{kind} takes no {', '.join(strange)} here")
+    if missing := [name for name in rest if name not in named and name not in defaults]:
+        raise TypeError(f"{kind} needs {', '.join(missing)}")
+    return (*given, *(named[name] if name in named else defaults[name] for name in rest))
 
 
 def _refuse(self: Any, name: str, *_: Any) -> None:

@@ -10,7 +10,7 @@ from itertools import product
 
 from meshnet.model.errors import UnsupportedError
 from meshnet.model.names import rule_comment
-from meshnet.model.plan import ChainText, EntryText, TableText
+from meshnet.model.plan import BEHIND, ChainText, EntryText, TableText
 from meshnet.model.program import (
     TABLES,
     Accept,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from meshnet.model.cidr import Cidr, Family
     from meshnet.model.ports import PortRange
-    from meshnet.model.program import Match, Program, Rule, Table, Target
+    from meshnet.model.program import Hook, Match, Program, Rule, Table, Target
 
 MULTIPORT_SLOTS = 15
 ANY = {4: "0.0.0.0", 6: "::"}  # noqa: S104 (no socket is bound to it; TPROXY reads it as the packet's interface)
@@ -61,19 +61,33 @@ def render(program: Program) -> tuple[TableText, ...]:
 
 
 def _table(program: Program, family: Family, table: Table) -> TableText | None:
-    chains = [chain for chain in program.chains if chain.table == table]
-    if not chains:
-        return None
     texts = []
-    for chain in chains:
-        rules = (rule for rule in chain.rules if rule.holds_for(family))
-        texts.append(ChainText(chain.name, tuple(text for rule in rules for text in rule_texts(rule, family))))
-    entries = tuple(
-        EntryText(entry.hook, f"{comment(entry.id)} -j {entry.chain}")
-        for entry in program.entries
-        if entry.table == table
-    )
-    return TableText(family, table, tuple(texts), entries)
+    called = _called(program, family, table)
+    for chain in (chain for chain in program.chains if chain.table == table):
+        rules = [rule for rule in chain.rules if rule.holds_for(family)]
+        if rules or chain.name in called:
+            texts.append(ChainText(chain.name, tuple(text for rule in rules for text in rule_texts(rule, family))))
+    entries = tuple(_entries(program, family, table))
+    return TableText(family, table, tuple(texts), entries) if texts or entries else None
+
+
+def _called(program: Program, family: Family, table: Table) -> set[str]:
+    """The chains that a rule of this family leads to: they have to be there, rules in them or not."""
+    rules = [rule for chain in program.chains if chain.table == table for rule in chain.rules]
+    rules += [entry.rule for entry in program.entries if entry.table == table]
+    return {rule.target.chain for rule in rules if isinstance(rule.target, Jump) and rule.holds_for(family)}
+
+
+def _entries(program: Program, family: Family, table: Table) -> Iterator[EntryText]:
+    """The rules in built-in chains; those that go first are numbered in their order, hook by hook."""
+    places: dict[Hook, int] = {}
+    for entry in program.entries:
+        if entry.table != table or not entry.rule.holds_for(family):
+            continue
+        for text in rule_texts(entry.rule, family):
+            if entry.first:
+                places[entry.hook] = places.get(entry.hook, 0) + 1
+            yield EntryText(entry.hook, text, places[entry.hook] if entry.first else BEHIND)
 
 
 def comment(rule_id: str) -> str:
@@ -119,8 +133,8 @@ def _match(match: Match, transport: str) -> Sequence[str]:  # noqa: C901 (one ca
             return (f"-m mark {_not(negated)}--mark {mark}",)
         case ConnmarkIs(mark, negated):
             return (f"-m connmark {_not(negated)}--mark {mark}",)
-        case CtState(state, negated):
-            return (f"-m conntrack {_not(negated)}--ctstate {state}",)
+        case CtState(states, negated):
+            return (f"-m conntrack {_not(negated)}--ctstate {','.join(states)}",)
         case CtDirection(direction):
             return (f"-m conntrack --ctdir {direction}",)
         case SocketIs(transparent):

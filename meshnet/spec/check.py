@@ -127,7 +127,7 @@ def _interfaces(spec: Spec) -> Iterator[Conflict]:
 
 
 def _dead_cidrs(spec: Spec) -> Iterator[Conflict]:
-    if spec.outbound.cidrs == "*":
+    if spec.outbound.cidrs == "*" or spec.profile == "istio":  # whose lists are taken as they are
         return
     excluded, loopback = frozenset(spec.outbound.exclude_cidrs), spec.outbound.loopback_cidr
     for place, block in enumerate(spec.outbound.cidrs):
@@ -162,4 +162,22 @@ def _families(spec: Spec) -> Iterator[Conflict]:
                 yield Conflict(f"{path}[{place}]", what, right, (path, "families"))
 
 
-RULES = (_identity, _range, _marks, _ports, _interfaces, _dead_cidrs, _families)
+def _istio(spec: Spec) -> Iterator[Conflict]:
+    """What istio-iptables has no rule for. Left out in silence, it would be a promise that nobody keeps."""
+    if spec.profile != "istio":
+        return
+    right = "no such entry, or profile: meshnet"
+    asked = (
+        ("sidecar.mark", spec.sidecar.mark is not None, "it knows the sidecar by uid and gid alone"),
+        ("inbound.excludeSources", bool(spec.inbound.exclude_sources), "it looks at no client's address"),
+    )
+    for path, there, why in asked:
+        if there:
+            yield Conflict(path, f"nothing that profile istio has rules for: {why}", right, (path, "profile"))
+    if spec.inbound.original_source and spec.inbound.mode == "redirect":
+        what = "true, and profile istio keeps the client's address under tproxy alone"
+        right = "false, mode: tproxy, or profile: meshnet"
+        yield Conflict("inbound.originalSource", what, right, ("inbound.originalSource", "inbound.mode", "profile"))
+
+
+RULES = (_identity, _range, _marks, _ports, _interfaces, _dead_cidrs, _families, _istio)

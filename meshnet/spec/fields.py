@@ -94,6 +94,7 @@ INTERFACE = Kind("interface", "an interface name", "eth0", readers.read_interfac
 FAMILY = Kind("family", "a family", "ipv4", family)
 INBOUND_MODE = Kind("inboundMode", "a mode", "tproxy", readers.choice("redirect", "tproxy", "none"))
 OUTBOUND_MODE = Kind("outboundMode", "a mode", "redirect", readers.choice("redirect", "none"))
+PROFILE = Kind("profile", "a profile", "istio", readers.choice("meshnet", "istio"))
 CAPTURE = Kind("dnsCapture", "a kind of capture", "resolvers", readers.choice("off", "resolvers", "all"))
 
 SIDECAR = (
@@ -207,6 +208,12 @@ ROUTING = (
 
 FIELDS = (
     Field("name", One(NAME), "Name of the interception, a DNS label."),
+    Field(
+        "profile",
+        One(PROFILE),
+        "Whose rules the namespace gets: meshnet's own, or exactly those that istio-iptables writes (profiles.md says "
+        "where the two differ).",
+    ),
     Field(
         "families",
         Many(FAMILY, word="auto", least=1),

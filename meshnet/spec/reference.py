@@ -45,7 +45,9 @@ Some problems lie between two fields. These are refused too:
 - Marks that are equal, or that have bits outside `marks.mask`.
 - An interface in `interfaces.guest` that `interfaces.exclude` covers.
 - A block in `outbound.cidrs` that is in `outbound.excludeCidrs` too, or that lies inside `outbound.loopbackCidr` or
-  is `::1`: it would never be captured.
+  is `::1`: it would never be captured. (Profile istio takes such lists as they are.)
+- `profile: istio` with `sidecar.mark`, `inbound.excludeSources`, or `inbound.originalSource` under `redirect`: there
+  are no such rules of istio-iptables.
 - A list entry of a family that `families` leaves out.
 """
 

@@ -92,6 +92,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "family": {"title": "family", "enum": ["ipv4", "ipv6"]},
     "inboundMode": {"title": "mode", "enum": ["redirect", "tproxy", "none"]},
     "outboundMode": {"title": "mode", "enum": ["redirect", "none"]},
+    "profile": {"title": "profile", "enum": ["meshnet", "istio"]},
     "dnsCapture": {
         "title": "capture",
         "description": "Write off in quotes: YAML 1.1 readers take the bare word for false.",

@@ -11,6 +11,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 MESHNET = (sys.executable, "-m", "meshnet")
+MESHNET_INIT = (
+    sys.executable,
+    "-I",
+    "-c",
+    f"import sys; sys.path.insert(0, {str(ROOT)!r}); from meshnet.cli.init import run; run()",
+)
 LIMIT = 60
 
 
@@ -33,8 +39,17 @@ class Answer:
 def meshnet(*arguments: str, text: str = "", before: tuple[str, ...] = (), env: dict[str, str] | None = None) -> Answer:
     """Run ``python -m meshnet``, behind the words of ``before`` when it is to run under something else."""
     around = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    return _run((*before, *MESHNET, *arguments), around, text)
+
+
+def meshnet_init(*arguments: str, before: tuple[str, ...] = (), env: dict[str, str] | None = None) -> Answer:
+    """Run ``meshnet-init`` as its launcher does, with no variables but PATH and those of ``env``."""
+    return _run((*before, *MESHNET_INIT, *arguments), {"PATH": os.environ["PATH"], **(env or {})})
+
+
+def _run(argv: tuple[str, ...], around: dict[str, str], text: str = "") -> Answer:
     done = subprocess.run(
-        (*before, *MESHNET, *arguments),
+        argv,
         input=text,
         capture_output=True,
         text=True,

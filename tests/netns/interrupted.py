@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from meshnet.apply.host import Host
     from meshnet.kernel.netns import Namespace
+    from meshnet.kernel.ports import Work
+    from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
     from meshnet.model.plan import Step
 
@@ -34,19 +36,38 @@ class Stopping:
     def families(self) -> tuple[Family, ...]:
         return self._host.families
 
-    def save(self, family: Family, counters: bool = False) -> str:
-        return self._host.save(family, counters)
+    @property
+    def adopting(self) -> bool:
+        return self._host.adopting
 
-    def read_routing(self, family: Family) -> str:
+    @adopting.setter
+    def adopting(self, adopting: bool) -> None:
+        self._host.adopting = adopting
+
+    def save(self, counters: bool = False) -> dict[Family, str]:
+        return self._host.save(counters)
+
+    def read_routing(self, family: Family) -> SeenRouting:
         return self._host.read_routing(family)
 
-    def do(self, step: Step) -> None:
+    def begin(self, step: Step) -> Work[object]:
         number, self.done = self.done, self.done + 1
         if number == self._at and not self._after:
             self._stop()
-        self._host.do(step)
-        if number == self._at and self._after:
-            self._stop()
+        work = self._host.begin(step)
+        return StoppedAfter(work, self._stop) if number == self._at and self._after else work
+
+
+class StoppedAfter:
+    """Work that is done, and then ``stop`` is called all the same."""
+
+    def __init__(self, work: Work[object], stop: Callable[[], None]) -> None:
+        self._work, self._stop = work, stop
+        self.stop = work.stop
+
+    def finish(self) -> None:
+        self._work.finish()
+        self._stop()
 
 
 def refuse() -> None:

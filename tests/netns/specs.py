@@ -16,6 +16,7 @@ def spec(text: str = "") -> Spec:
     return load_text(f"apiVersion: meshnet/v1\nkind: Interception\n{text}", "test.yaml").spec
 
 
-def pod_spec(mode: str, families: str = "both", *, ports: str = '"*"', more: str = "") -> Spec:
-    """A sidecar's usual spec: inbound by ``mode``, all of outbound, the client's address kept."""
-    return spec(f"families: {FAMILIES[families]}\ninbound: {{mode: {mode}, ports: {ports}}}\n{more}")
+def pod_spec(mode: str, families: str = "both", *, ports: str = '"*"', more: str = "", source: bool = True) -> Spec:
+    """A sidecar's usual spec: inbound by ``mode``, all of outbound, the client's address kept if ``source``."""
+    inbound = f"{{mode: {mode}, ports: {ports}, originalSource: {str(source).lower()}}}"
+    return spec(f"families: {FAMILIES[families]}\ninbound: {inbound}\n{more}")

@@ -17,6 +17,7 @@ from tests.netns.specs import pod_spec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from meshnet.kernel import ports
     from meshnet.kernel.netns import Namespace
     from meshnet.model.spec import Spec
 
@@ -133,23 +134,34 @@ def test_ipv6_switched_off(namespace: Namespace, backend: str) -> None:
     assert snapshot(namespace) == before
 
 
-def test_a_busy_name_for_a_chain(namespace: Namespace) -> None:
-    """A rule that the tool refuses in the second table: the first one, already changed, goes back."""
+@pytest.mark.parametrize("first", ["nothing", "redirect"])
+@pytest.mark.parametrize("families", [(4,), (6,), (4, 6)], ids=["IPv4", "IPv6", "both"])
+@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy"])
+def test_a_tool_refuses_one_family(namespace: Namespace, backend: str, families: tuple[int, ...], first: str) -> None:
+    """A rule that the tool refuses in the second table of one family, while the other family's restore goes in: the
+    first table, already changed, and all of the other family go back."""
+    settle(namespace, backend, to(CAPTURING_DNS) if first == "redirect" else None)
+    behind_others(namespace, backend)
     before = snapshot(namespace)
-    with Session(where(namespace.where.text), "iptables-legacy") as session:
+    with Session(where(namespace.where.text), backend) as session:
         host = session.host
-        real = host.tables.restore
+        real, spoiled = host.tables, set(families)
 
-        def spoiled(family: int, text: str, **more: bool) -> None:
-            real(family, text.replace("*nat\n", "*nat\n-A NO_SUCH_CHAIN -j RETURN\n"), **more)  # type: ignore[arg-type]
+        def spoil(family: int, text: str, **more: bool) -> ports.Work[object]:
+            if family in spoiled:
+                spoiled.discard(family)
+                text = text.replace("*nat\n", "*nat\n-A NO_SUCH_CHAIN -j RETURN\n")
+            return real.begin(family, text, **more)  # type: ignore[arg-type]
 
         class Spoiled:
-            name = host.tables.name
-            save = host.tables.save
-            restore = staticmethod(spoiled)
-            delete_empty_table = host.tables.delete_empty_table
+            name = real.name
+            begin_save = real.begin_save
+            begin = staticmethod(spoil)
+            restore = real.restore
+            delete_empty_table = real.delete_empty_table
 
         host.tables = Spoiled()  # type: ignore[assignment]
-        with pytest.raises(ToolError, match="NO_SUCH_CHAIN"):
+        with pytest.raises(ToolError, match="NO_SUCH_CHAIN") as error:
             session.apply(TPROXY)
+        assert not spoiled and "the namespace is as it was" in error.value.message
     assert snapshot(namespace) == before

@@ -270,13 +270,13 @@ def test_many_rules_are_not_quadratic(inside):
 
 
 def test_evidence_is_gathered_without_a_trace_and_counts(inside):
-    seen = [evidence(family) for family in (4, 6)]
+    seen = evidence()
     assert legacy_tables(4) == ()
     assert run(["nft", "list", "tables"]).out == ""
     assert all(item.usable and not found.ours and not found.foreign for item in seen for found in item.found)
     Xtables("legacy").restore(4, vocabulary.text(4) + "*filter\n-A INPUT -j ACCEPT\nCOMMIT\n")
     Xtables("nft").restore(6, "*filter\n-A INPUT -j ACCEPT\n-A INPUT -j ACCEPT\nCOMMIT\n")
-    seen = [evidence(family) for family in (4, 6)]
+    seen = evidence()
     legacy, nft = seen[0].of("legacy"), seen[1].of("nft")
     assert (legacy.ours, legacy.foreign) == (vocabulary.text(4).count("\n-A "), 1)
     assert (nft.ours, nft.foreign) == (0, 2)

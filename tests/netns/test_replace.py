@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.netns.pods import Pod
 
 REDIRECT, TPROXY = pod_spec("redirect"), pod_spec("tproxy")
+ISTIO_REDIRECT = pod_spec("redirect", more="profile: istio\nmarks: {mask: 0xffffffff}\n", source=False)
+ISTIO_TPROXY = pod_spec("tproxy", more="profile: istio\nmarks: {mask: 0xffffffff}\n")
 CHANGES = {
     "redirect to tproxy": (REDIRECT, TPROXY),
     "tproxy to redirect": (TPROXY, REDIRECT),
@@ -39,6 +41,10 @@ CHANGES = {
         pod_spec("tproxy", ports='[80, "9000-9100"]'),
         pod_spec("tproxy", ports="[79, 80, 81, 443]", more="outbound: {excludePorts: [1], ports: [443]}"),
     ),
+    "istio, redirect to tproxy": (ISTIO_REDIRECT, ISTIO_TPROXY),
+    "istio, tproxy to redirect": (ISTIO_TPROXY, ISTIO_REDIRECT),
+    "istio to meshnet": (ISTIO_REDIRECT, TPROXY),
+    "meshnet to istio": (TPROXY, ISTIO_REDIRECT),
     "to DNS capture": (REDIRECT, pod_spec("tproxy", more="dns: {capture: all}\ninterfaces: {exclude: [eth5]}")),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from meshnet.apply.host import LiveHost
@@ -13,6 +15,9 @@ from meshnet.model.errors import ToolError, UnsupportedError
 from meshnet.model.plan import Step
 from meshnet.model.spec import Spec
 from tests.netns.snapshot import snapshot
+
+if TYPE_CHECKING:
+    from meshnet.kernel.ports import Work
 
 AUTO, ONLY4, BOTH = Spec(), Spec(families=(4,)), Spec(families=(4, 6))
 
@@ -37,14 +42,14 @@ def no_ip6tables(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def refused_ip6tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that takes the IPv4 rules and not those of IPv6."""
-    real = LiveHost.do
+    real = LiveHost.begin
 
-    def do(self: LiveHost, step: Step) -> None:
+    def begin(self: LiveHost, step: Step) -> Work[object]:
         if (step.tool, step.family) == ("restore", 6):
             raise ToolError("ip6tables-restore refused", detail="no such table")
-        real(self, step)
+        return real(self, step)
 
-    monkeypatch.setattr(LiveHost, "do", do)
+    monkeypatch.setattr(LiveHost, "begin", begin)
 
 
 def test_without_the_tool_and_without_a_global_address_ipv6_is_left_out(

@@ -37,4 +37,4 @@ def mid_stream(draft: Draft) -> None:
 
 def invalid(draft: Draft) -> None:
     if draft.spec.drop_invalid:
-        draft.add(("mangle", PRE), "in.guard.invalid", [CtState("INVALID")], Drop(), "dropInvalid")
+        draft.add(("mangle", PRE), "in.guard.invalid", [CtState(("INVALID",))], Drop(), "dropInvalid")

@@ -69,7 +69,7 @@ def tproxy(draft: Draft) -> None:
     # What nat has translated comes to a socket of the new destination, and none is found under the one that it still
     # bears here. So a connection taken by REDIRECT goes on when TPROXY takes REDIRECT's place, and one whose first
     # packet met both, in the moment between two tables.
-    translated: list[Match] = [TCP, CtState("DNAT")]
+    translated: list[Match] = [TCP, CtState(("DNAT",))]
     draft.add(("mangle", PRE), "in.tproxy.translated", translated, Return(), "inbound.mode")
     draft.add(("mangle", PRE), "in.tproxy.enter", [TCP], Jump(INBOUND), "inbound.mode")
     _exclusions(draft, "mangle")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from meshnet.apply.host import LiveHost
 from meshnet.kernel.fake import FakeXtables
+from meshnet.kernel.rtnetlink import SeenRoute, SeenRouting, SeenRule
+from meshnet.kernel.together import later
 from meshnet.model.errors import ToolError
 
 if TYPE_CHECKING:
+    from meshnet.kernel.ports import Work
     from meshnet.model.cidr import Family
     from meshnet.model.plan import Step
 
@@ -25,15 +27,17 @@ class MemoryHost(LiveHost):
         self.fail_at: set[int] = set()
         self.error: BaseException = ToolError("no")
 
-    def do(self, step: Step) -> None:
+    def begin(self, step: Step) -> Work[object]:
         self.done.append(step)
         if len(self.done) in self.fail_at:
             raise self.error
         if step.tool == "ip":
-            for line in step.text.splitlines():
-                self._ip(step.family, *line.split(" ", 2))
-        else:
-            super().do(step)
+            return later(lambda: self._batch(step))
+        return super().begin(step)
+
+    def _batch(self, step: Step) -> None:
+        for line in step.text.splitlines():
+            self._ip(step.family, *line.split(" ", 2))
 
     def _ip(self, family: Family, thing: str, verb: str, words: str) -> None:
         item = (thing, words.removesuffix(" nodad"))
@@ -42,24 +46,23 @@ class MemoryHost(LiveHost):
             raise ToolError(f"{verb} {item}: {'there already' if there else 'not there'}")
         (self.routing[family].append if verb == "add" else self.routing[family].remove)(item)
 
-    def read_routing(self, family: Family) -> str:
+    def read_routing(self, family: Family) -> SeenRouting:
         rules, routes, addresses = [], [], []
         for thing, words in self.routing[family]:
             said = words.split()
             if thing == "addr":
-                local, _, length = said[0].partition("/")
-                addresses.append({"local": local, "prefixlen": int(length)})
+                addresses.append(said[0])
                 continue
             pairs = dict(zip(said[::2], said[1::2], strict=True))
             if thing == "rule":
-                mark, _, mask = pairs["fwmark"].partition("/")
-                rule = {"priority": int(pairs["pref"]), "src": "all", "fwmark": mark, "fwmask": mask}
-                rules.append(rule | {"table": pairs["lookup"], "protocol": pairs["protocol"]})
+                number = int(pairs["pref"]), int(pairs["lookup"]), int(pairs["protocol"])
+                rules.append(SeenRule(*number, mark=pairs["fwmark"]))
             else:
-                route = {"type": "2", "dst": pairs["local"], "dev": "lo", "table": pairs["table"]}
-                more = {"metric": 1024, "pref": "medium"} if family == 6 else {}
-                routes.append(route | {"protocol": pairs["proto"]} | more)
-        return "\n".join(map(json.dumps, (rules, routes, [{"ifname": "lo", "addr_info": addresses}])))
+                block = {"default": "0.0.0.0/0" if family == 4 else "::/0"}.get(pairs["local"], pairs["local"])
+                block += "" if "/" in block else f"/{32 if family == 4 else 128}"
+                metric = 1024 if family == 6 else 0
+                routes.append(SeenRoute(2, block, int(pairs["table"]), int(pairs["proto"]), device="lo", metric=metric))
+        return SeenRouting(tuple(rules), tuple(routes), tuple(addresses))
 
     def state(self) -> tuple[dict[tuple[Family, str], str], int, dict[Family, set[tuple[str, str]]]]:
         """Tables with all their text, how many there are, and routing; in no order of coming."""

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.apply.apply import apply, changes, remove, remove_rules
+from meshnet.apply.apply import apply, changes, remove, remove_rules, side_by_side
 from meshnet.model.errors import ToolError
-from meshnet.model.plan import Plan
+from meshnet.model.plan import Plan, Step
 from meshnet.render.plan import render
 from tests.unit.apply.memory import MemoryHost
 from tests.unit.compile.compiling import program
@@ -57,7 +57,7 @@ def test_remove_rules_leaves_routing_to_the_other_backend(host):
     routing = host.state()[2]
     remove_rules(host)
     assert host.state()[2] == routing
-    assert "meshnet:" not in host.save(4) + host.save(6)
+    assert "meshnet:" not in "".join(host.save().values())
 
 
 @pytest.mark.parametrize("before", [Plan(), REDIRECT], ids=["nothing", "redirect"])
@@ -86,8 +86,36 @@ def test_the_error_says_that_it_was_taken_back():
 
 def test_a_roll_back_that_fails_says_both():
     host = MemoryHost()
-    host.fail_at, host.error = {3, 4}, ToolError("first of all", detail="the kernel's words")
+    host.fail_at, host.error = {3, 5}, ToolError("first of all", detail="the kernel's words")
     with pytest.raises(ToolError, match="could not be taken back") as caught:
         apply(host, TPROXY)
     assert "first of all" in caught.value.detail
     assert "meshnet diff" in caught.value.hint
+
+
+@pytest.mark.parametrize("failing", [4, 6])
+@pytest.mark.parametrize("before", [Plan(), REDIRECT], ids=["nothing", "redirect"])
+def test_one_family_refused_while_the_other_goes_in(before, failing):
+    """Both are under way: the one that succeeds is taken back, whichever of them it is."""
+    host = MemoryHost()
+    apply(host, before)
+    there, real, asked, done = host.state(), host.fake.restore, [], []
+
+    def restore(family, text, *, test=False):
+        asked.append(family)
+        if asked == [4, 6][: len(asked)] and family == failing:
+            raise ToolError(f"IPv{family} refused")
+        real(family, text, test=test)
+        done.append(family)
+
+    host.fake.restore = restore
+    with pytest.raises(ToolError, match=f"IPv{failing} refused; the namespace is as it was"):
+        apply(host, TPROXY)
+    assert asked[:2] == [4, 6] and done[0] == 10 - failing
+    assert host.state() == there
+
+
+def test_steps_of_one_tool_for_different_families_go_side_by_side():
+    steps = [Step(tool, family, "") for tool, family in (("ip", 4), ("ip", 6), ("restore", 6), ("ip", 4), ("drop", 4))]
+    one, two, three, four, five = steps
+    assert side_by_side((*steps, five)) == [(one, two), (three,), (four,), (five,), (five,)]

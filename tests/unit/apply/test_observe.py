@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from meshnet.apply.observe import sort_out
-from meshnet.model.errors import ToolError
+from meshnet.kernel.rtnetlink import SeenRoute, SeenRouting, SeenRule
 from meshnet.model.plan import EntryText, RouteText
+from meshnet.model.value import replace
 
 NAT = """*nat
 :OUTPUT ACCEPT [0:0]
@@ -19,13 +18,12 @@ NAT = """*nat
 -A THEIRS -m comment --comment "not MESHNET_OUT" -j RETURN
 COMMIT
 """
-OURS = {"type": "2", "dst": "::6", "dev": "lo", "table": "133", "protocol": "109", "metric": 1024, "pref": "medium"}
+OURS = SeenRoute(2, "::6/128", 133, 109, device="lo", metric=1024)
+RULE = SeenRule(109, 133, 109, mark="0x539/0xfff")
 
 
 def routing(rules=(), routes=(), addresses=(), family=6):
-    info = [{"local": local, "prefixlen": length} for local, length in addresses]
-    lists = "\n".join(map(json.dumps, (rules, routes, [{"ifname": "lo", "addr_info": info}])))
-    return sort_out({}, {family: lists})
+    return sort_out({}, {family: SeenRouting(tuple(rules), tuple(routes), tuple(addresses))})
 
 
 def test_ours_and_others_rules_are_told_apart():
@@ -45,7 +43,7 @@ def test_a_table_of_others_is_only_present():
 
 
 def test_an_address_is_ours_by_the_route_beside_it():
-    seen = routing(routes=[OURS], addresses=[("::6", 128), ("::1", 128)])
+    seen = routing(routes=[OURS], addresses=["::6/128", "::1/128"])
     assert seen.own.routing == (
         RouteText(6, "route", "local ::6 dev lo table 133 proto 109"),
         RouteText(6, "addr", "::6/128 dev lo"),
@@ -54,16 +52,50 @@ def test_an_address_is_ours_by_the_route_beside_it():
 
 
 def test_without_its_route_an_address_is_somebody_else_s():
-    assert routing(routes=[OURS | {"protocol": "4"}], addresses=[("::6", 128)]).own.routing == ()
+    assert routing(addresses=["::6/128"]).own.routing == ()
 
 
-def test_policy_rules_by_protocol():
-    rule = {"priority": 109, "src": "all", "fwmark": "0x539", "fwmask": "0xfff", "table": "133", "protocol": "109"}
-    seen = routing(rules=[rule, rule | {"protocol": "2"}])
-    assert [item.words for item in seen.own.routing] == ["fwmark 0x539/0xfff lookup 133 pref 109 protocol 109"]
+def test_between_two_tables_an_address_with_two_routes_is_one():
+    seen = routing(routes=[OURS, replace(OURS, table=200)], addresses=["::6/128"])
+    assert [item.object for item in seen.own.routing] == ["route", "route", "addr"]
 
 
-@pytest.mark.parametrize(("lists", "said"), [("[] []", "2 of 3"), ("no", "no JSON"), ("", "0 of 3")])
-def test_half_an_answer_is_none(lists, said):
-    with pytest.raises(ToolError, match=said):
-        sort_out({}, {4: lists})
+def test_a_route_to_a_block_makes_no_address_ours():
+    for route in (replace(OURS, destination="::/0"), replace(OURS, kind=1)):
+        assert "addr" not in [item.object for item in routing(routes=[route], addresses=["::6/128"]).own.routing]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (RULE, "fwmark 0x539/0xfff lookup 133 pref 109 protocol 109"),
+        (replace(RULE, table=0), "fwmark 0x539/0xfff pref 109 protocol 109"),
+        (replace(RULE, priority=0, mark=""), "lookup 133 pref 0 protocol 109"),
+        (
+            replace(RULE, inverted=True, source="10.0.0.0/8", destination="10.1.2.3/32", incoming="a", outgoing="b"),
+            "not from 10.0.0.0/8 to 10.1.2.3/32 fwmark 0x539/0xfff iif a oif b lookup 133 pref 109 protocol 109",
+        ),
+    ],
+)
+def test_a_policy_rule_in_the_words_of_ip(rule, words):
+    assert routing(rules=[rule], family=4).own.routing == (RouteText(4, "rule", words),)
+
+
+@pytest.mark.parametrize(
+    ("route", "family", "words"),
+    [
+        (OURS, 6, "local ::6 dev lo table 133 proto 109"),
+        (replace(OURS, destination="::/0"), 6, "local default dev lo table 133 proto 109"),
+        (replace(OURS, metric=7), 6, "local ::6 dev lo table 133 proto 109 metric 7"),
+        (SeenRoute(2, "0.0.0.0/0", 133, 109, device="lo"), 4, "local default dev lo table 133 proto 109"),
+        (SeenRoute(6, "10.0.0.0/8", 7000, 109), 4, "blackhole 10.0.0.0/8 table 7000 proto 109"),
+        (
+            SeenRoute(1, "10.0.0.1/32", 5, 109, "10.0.0.2", "a", 3),
+            4,
+            "unicast 10.0.0.1 via 10.0.0.2 dev a table 5 proto 109 metric 3",
+        ),
+        (SeenRoute(12, "10.0.0.0/8", 5, 109), 4, "12 10.0.0.0/8 table 5 proto 109"),
+    ],
+)
+def test_a_route_in_the_words_of_ip(route, family, words):
+    assert routing(routes=[route], family=family).own.routing == (RouteText(family, "route", words),)

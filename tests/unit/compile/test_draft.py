@@ -57,7 +57,7 @@ def test_chains_and_entries_in_the_order_of_the_packet():
             made.add((table, chain), "a", (), Accept(), "x")
     program = made.finish()
     assert [chain.table for chain in program.chains] == ["raw", "raw", "mangle", "mangle", "nat", "nat"]
-    assert [entry.id for entry in program.entries][:2] == ["raw.in.entry", "raw.out.entry"]
+    assert [entry.rule.id for entry in program.entries][:2] == ["raw.in.entry", "raw.out.entry"]
 
 
 def test_blocks_by_family_and_only_of_our_families():

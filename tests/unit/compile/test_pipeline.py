@@ -117,7 +117,7 @@ def test_every_rule_can_be_led_back(spec):
             assert rule.family is None or rule.family in made.families
             if isinstance(rule.target, Jump):
                 assert (chain.table, rule.target.chain) in chains
-    assert {(entry.table, entry.chain) for entry in made.entries} <= chains
+    assert {(entry.table, entry.rule.target.chain) for entry in made.entries} <= chains
 
 
 @settings(max_examples=40, deadline=None)

@@ -39,12 +39,14 @@ class One:
 
 def test_construction_by_place_by_name_and_by_default() -> None:
     assert Pair(1) == Pair(1, 2) == Pair(left=1, right=2) == Pair(right=2, left=1)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="Pair needs left"):
         Pair()  # type: ignore[call-arg]
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="Pair takes 2 fields, not 3"):
         Pair(1, 2, 3)  # type: ignore[call-arg]
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="Pair takes no middle"):
         Pair(1, middle=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="Pair takes no left"):
+        Pair(1, left=1)  # type: ignore[misc]
 
 
 def test_a_value_checks_itself() -> None:

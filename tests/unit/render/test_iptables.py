@@ -66,8 +66,8 @@ def ports(*words):
         (MarkIs(MARK), "-m mark --mark 0x539/0xfff"),
         (MarkIs(MARK, negated=True), "-m mark ! --mark 0x539/0xfff"),
         (ConnmarkIs(MARK), "-m connmark --mark 0x539/0xfff"),
-        (CtState("INVALID"), "-m conntrack --ctstate INVALID"),
-        (CtState("DNAT", negated=True), "-m conntrack ! --ctstate DNAT"),
+        (CtState(("INVALID",)), "-m conntrack --ctstate INVALID"),
+        (CtState(("DNAT",), negated=True), "-m conntrack ! --ctstate DNAT"),
         (CtDirection("REPLY"), "-m conntrack --ctdir REPLY"),
         (SocketIs(), "-m socket"),
         (SocketIs(transparent=True), "-m socket --transparent"),
@@ -156,10 +156,31 @@ def test_matches_in_the_order_in_which_they_are_printed():
 def test_a_table_for_each_family_with_its_own_rules():
     four = Rule("nat.a", (Source((read_cidr("10.0.0.0/8"),)),), Accept(), "x", 4)
     both = Rule("nat.b", (), Accept(), "x")
-    made = Program("p", (4, 6), (Chain("nat", "MESHNET_OUT", (four, both)),), (Entry("nat", "OUTPUT", "MESHNET_OUT"),))
+    entry = Entry("nat", "OUTPUT", Rule("nat.out.entry", (), Jump("MESHNET_OUT"), ""))
+    made = Program("p", (4, 6), (Chain("nat", "MESHNET_OUT", (four, both)),), (entry,))
     first, second = render(made)
     assert (first.family, second.family) == (4, 6)
     assert [len(table.chains[0].rules) for table in (first, second)] == [2, 1]
-    (entry,) = second.entries
-    assert (entry.hook, entry.place) == ("OUTPUT", 1)
-    assert entry.rule == '-m comment --comment "meshnet:nat.out.entry" -j MESHNET_OUT'
+    (text,) = second.entries
+    assert (text.hook, text.place) == ("OUTPUT", 1)
+    assert text.rule == '-m comment --comment "meshnet:nat.out.entry" -j MESHNET_OUT'
+
+
+def test_entries_are_numbered_hook_by_hook_and_some_go_behind():
+    def entry(hook, name, *, first=True, family=None):
+        return Entry("nat", hook, Rule(f"nat.{name}", (), Jump(name), "", family), first)
+
+    entries = (
+        entry("PREROUTING", "A"),
+        entry("OUTPUT", "B"),
+        entry("PREROUTING", "C", first=False),
+        entry("PREROUTING", "D", family=6),
+        entry("PREROUTING", "E"),
+    )
+    (table,) = render(Program("p", (4,), (Chain("nat", "A", ()),), entries))
+    assert [(text.hook, text.rule[-1], text.place) for text in table.entries] == [
+        ("PREROUTING", "A", 1),
+        ("OUTPUT", "B", 1),
+        ("PREROUTING", "C", 0),
+        ("PREROUTING", "E", 2),
+    ]

@@ -12,7 +12,7 @@ def test_an_excluded_interface_is_first_in_every_table_both_ways():
     made = program(EXCLUDED)
     for entry in made.entries:
         way = "in" if entry.hook == "PREROUTING" else "out"
-        assert ids(made, entry.table, entry.chain)[:2] == [f"{way}.guard.eth9", f"{way}.guard.tun+"]
+        assert ids(made, entry.table, entry.rule.target.chain)[:2] == [f"{way}.guard.eth9", f"{way}.guard.tun+"]
     assert {entry.table for entry in made.entries} == {"raw", "mangle", "nat"}
     assert rule(EXCLUDED, "nat.out.guard.tun+").matches == (OutInterface("tun+"),)
     assert rule(EXCLUDED, "mangle.in.guard.tun+").matches == (InInterface("tun+"),)
@@ -26,7 +26,7 @@ def test_no_interface_excluded():
 def test_invalid_segments_are_dropped_only_where_asked_for():
     assert added("", "dropInvalid: true\n") == ["mangle.in.guard.invalid"]
     found = rule("dropInvalid: true\n", "mangle.in.guard.invalid")
-    assert (found.matches, found.target) == ((CtState("INVALID"),), Drop())
+    assert (found.matches, found.target) == ((CtState(("INVALID",)),), Drop())
 
 
 def test_mid_stream_segments_are_let_go_before_any_capture():

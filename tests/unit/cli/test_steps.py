@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from meshnet.cli.namespace import steps_text
+from meshnet.cli.steps import steps_text
 from meshnet.model.plan import ChangeSet, Step
 
 

@@ -1,0 +1,135 @@
+"""What an istio-iptables run leaves in built-in chains, where no name of a chain tells whose a rule is.
+
+Known by its exact form, and only in a table that has istio's chains: the marks must be those that these chains use,
+and an interface's RETURN must have its counterpart in the other direction, or stand at the head of the chain.
+"""
+
+from __future__ import annotations
+
+from meshnet.model.names import (
+    INBOUND_MARK,
+    ISTIO_PREFIX,
+    OUTBOUND_MARK,
+    PASSTHROUGH6,
+    ROUTE_PROTOCOL,
+    ROUTE_TABLE,
+)
+from meshnet.parse.words import canonical
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from meshnet.kernel.rtnetlink import SeenRoute, SeenRouting, SeenRule
+    from meshnet.model.cidr import Family
+    from meshnet.parse.saved import SavedTable
+
+    Form = dict[str, tuple[str, ...]]
+
+LOCAL = 2
+"""RTN_LOCAL of linux/rtnetlink.h."""
+
+KERNEL = (0, 253, 254, 255)
+EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}
+FULL_MASK = "0xffffffff"
+OWN_ADDRESS = f"{PASSTHROUGH6}/128"
+HOOKS = ("PREROUTING", "OUTPUT")
+
+
+def left_by_istio(table: SavedTable) -> frozenset[tuple[str, str]]:
+    """The rules, as (hook, words), that belong to istio's chains in this table though they lead to none."""
+    marks = istio_marks(table)
+    forms = [(rule.chain, rule.words, _form(rule.words)) for rule in table.rules if rule.chain in HOOKS]
+    guests = _returned_guests([(words, form) for hook, words, form in forms if hook == "PREROUTING"])
+    pairs = [(hook, form) for hook, _, form in forms]
+    return frozenset(
+        (hook, words)
+        for hook, words, form in forms
+        if _keeps_a_mark(hook, form, marks)
+        or _excludes_an_interface(hook, form, pairs)
+        or (hook == "PREROUTING" and words in guests)
+    )
+
+
+def istio_marks(table: SavedTable) -> frozenset[str]:
+    """The marks that istio's chains of a table set or look at, in hexadecimal, and the one of its own-pod calls."""
+    found = {hex(OUTBOUND_MARK)}
+    for rule in table.rules:
+        if rule.chain.startswith(ISTIO_PREFIX):
+            form = _form(rule.words)
+            found |= {value for name in ("--mark", "--set-xmark") for value in form.get(name, ())}
+    return frozenset(found)
+
+
+def left_routing(
+    family: Family, seen: SeenRouting, tables: tuple[SavedTable, ...]
+) -> tuple[tuple[SeenRule, ...], tuple[SeenRoute, ...], tuple[str, ...]]:
+    """Policy rules and routes for istio's mark, one for each run of the original, and its address on ``lo``.
+
+    They are looked for without its chains too: its own clean-up leaves them.
+    """
+    marked = [rule for rule in seen.rules if rule.protocol != ROUTE_PROTOCOL and rule.mark.endswith(f"/{FULL_MASK}")]
+    marks = {hex(INBOUND_MARK)}
+    if marked:
+        marks = marks.union(*(istio_marks(table) for table in tables)) - {hex(OUTBOUND_MARK)}
+    rules = tuple(rule for rule in marked if _looks_up_a_mark(rule, marks))
+    numbers = {ROUTE_TABLE, *(rule.table for rule in rules)}
+    routes = tuple(
+        route
+        for route in seen.routes
+        if route.protocol != ROUTE_PROTOCOL
+        and route.table in numbers
+        and (route.kind, route.device, route.gateway) == (LOCAL, "lo", "")
+        and route.destination == EVERYTHING[family]
+    )
+    istio = family == 6 and any(chain.name.startswith(ISTIO_PREFIX) for table in tables for chain in table.chains)
+    tagged = any(route.destination == OWN_ADDRESS for route in seen.routes if route.protocol == ROUTE_PROTOCOL)
+    addresses = tuple(item for item in seen.loopback if istio and not tagged and item == OWN_ADDRESS)
+    return rules, routes, addresses
+
+
+def _looks_up_a_mark(rule: SeenRule, marks: set[str]) -> bool:
+    number = rule.mark.partition("/")[0]
+    selective = (rule.source, rule.destination, rule.incoming, rule.outgoing) != ("", "", "", "")
+    return number in marks and not rule.inverted and not selective and rule.table not in KERNEL
+
+
+def _form(words: str) -> Form:
+    """A rule's options with their values; ``!`` in front of the name of a negated one."""
+    return {f"{negation}{name}": tuple(values) for _, name, negation, *values in canonical(words)}
+
+
+def _keeps_a_mark(hook: str, form: Form, marks: frozenset[str]) -> bool:
+    options = {name for name in form if name not in ("-m", "--nfmask", "--ctmask")}
+    target = form.get("-j", ("",))[0]
+    marked = any(value in marks for name in ("--mark", "--set-xmark") for value in form.get(name, ()))
+    if form.get("-p") != ("tcp",) or not marked:
+        return False
+    if hook == "PREROUTING":
+        return target == "CONNMARK" and options == {"-p", "--mark", "-j", "--save-mark"}
+    owner = {"--uid-owner"} if "--uid-owner" in form else {"--gid-owner"}
+    return (
+        (target == "CONNMARK" and options == {"-p", "--mark", "-j", "--restore-mark"})
+        or (target == "RETURN" and options == {"-p", "-o", "--mark", "-j"} and form["-o"] == ("lo",))
+        or (target == "MARK" and options == {"-p", "-o", "!-d", "-j", "--set-xmark"} | owner and form["-o"] == ("lo",))
+    )
+
+
+def _excludes_an_interface(hook: str, form: Form, others: list[tuple[str, Form]]) -> bool:
+    side, other_side = ("-i", "-o") if hook == "PREROUTING" else ("-o", "-i")
+    return _only_returns(form, side) and any(
+        at != hook and _only_returns(it, other_side) and it[other_side] == form[side] for at, it in others
+    )
+
+
+def _returned_guests(rules: list[tuple[str, Form]]) -> set[str]:
+    """Guests' returns: the original puts them and their captures at the very head, where nobody appends."""
+    found = set()
+    for words, form in rules:
+        if _only_returns(form, "-i"):
+            found.add(words)
+        elif form.get("-j") != (f"{ISTIO_PREFIX}REDIRECT",):
+            break
+    return found
+
+
+def _only_returns(form: Form, side: str) -> bool:
+    return set(form) == {side, "-j"} and form["-j"] == ("RETURN",)
