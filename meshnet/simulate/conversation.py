@@ -208,7 +208,7 @@ class _Conversation:
         seen = made.sock.peer
         assert seen is not None
         by = "" if len(self._open) == 1 else ", by way of the sidecar"
-        raise _Over(f"{made.name} gets the connection{by} and sees {address_text(self._family, seen)}", seen=seen)
+        raise _Over(f"{made.name} gets the connection{by}, and sees {address_text(self._family, seen)}", seen=seen)
 
     def _dial(self, made: _Connected) -> tuple[Arrival, _Caller]:
         """The sidecar's own connection for one that it got."""

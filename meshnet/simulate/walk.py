@@ -125,10 +125,10 @@ class Pod:
         packet.hook, packet.sender = "OUTPUT", sock
         routing = self._routing[packet.family]
         if not sock.transparent and packet.source and not routing.is_local(packet.source):
-            return Arrival(packet, "unsent", "the source is no address of the pod's, and the socket isn't transparent")
+            return _unsent(packet, "the source is no address of the pod's, and the socket isn't transparent")
         refused = self._route_out(packet, sock, routing)
         if refused:
-            return Arrival(packet, "unsent", refused)
+            return _unsent(packet, refused)
         rules = self._rules.get(packet.family)
         ended = self._output(packet, sock, rules, routing)
         if ended is None:
@@ -172,13 +172,13 @@ class Pod:
             if (verdict := chain.enter(packet)) not in (None, ACCEPTED):
                 return _stopped(packet, verdict)
             if packet.mark != mark and (refused := self._route_again(packet, sock, routing)):
-                return Arrival(packet, "dropped", f"after its mark was changed: {refused}")
+                return _dropped(packet, f"after its mark was changed: {refused}")
         if rules.translates:
             destination = packet.destination
             if ended := self._translate(packet, rules):
                 return ended
             if packet.destination != destination and (refused := self._route_again(packet, sock, routing)):
-                return Arrival(packet, "dropped", f"after its destination was changed: {refused}")
+                return _dropped(packet, f"after its destination was changed: {refused}")
         for table in ("filter", "security"):
             if (chain := hooks.get((table, "OUTPUT"))) and (verdict := chain.enter(packet)) not in (None, ACCEPTED):
                 return _stopped(packet, verdict)
@@ -221,7 +221,7 @@ class Pod:
             and link != "lo"
             and (is_loopback(6, packet.source) or is_loopback(6, packet.destination))
         ):
-            return Arrival(packet, "dropped", "::1 has no business on a link (ip6_input.c)")
+            return _dropped(packet, "::1 has no business on a link (ip6_input.c)")
         rules = self._rules.get(packet.family)
         if rules is None:
             self.connections.enter(packet)
@@ -230,7 +230,7 @@ class Pod:
         if packet.route is None:
             refused = self._route_in(packet, link, routing)
             if refused:
-                return Arrival(packet, "dropped", refused)
+                return _dropped(packet, refused)
         assert packet.route is not None
         if packet.route.kind in ("local", "broadcast", "multicast"):
             return self._input(packet, rules)
@@ -306,7 +306,7 @@ class Pod:
         found: Found | None = packet.route
         assert found is not None
         if not routing.forwards:
-            return Arrival(packet, "dropped", "it isn't for the pod, and the pod doesn't forward")
+            return _dropped(packet, "it isn't for the pod, and the pod doesn't forward")
         packet.hook, packet.out_link = "FORWARD", found.link
         if rules is not None:
             for table in ("mangle", "filter", "security"):
@@ -353,6 +353,14 @@ class Pod:
                 return "captured" if arrival.packet.captured else "direct"
 
 
+def _dropped(packet: Packet, why: str) -> Arrival:
+    return Arrival(packet, "dropped", f"is dropped: {why}")
+
+
+def _unsent(packet: Packet, why: str) -> Arrival:
+    return Arrival(packet, "unsent", f"can't be sent: {why}")
+
+
 def _stopped(packet: Packet, verdict: str | None) -> Arrival:
     """The end by a rule or a policy, which is the last hop."""
     _, table, chain, number, _, said, _ = packet.hops[-1]
@@ -361,4 +369,4 @@ def _stopped(packet: Packet, verdict: str | None) -> Arrival:
         return Arrival(packet, "dropped", f"is dropped by {where}")
     if verdict == REJECTED:
         return Arrival(packet, "rejected", f"is rejected by {where}")
-    return Arrival(packet, "undecided", f"undecided at {where}: {said.removeprefix('undecided: ')}")
+    return Arrival(packet, "undecided", f"is undecided at {where}: {said.removeprefix('undecided: ')}")
