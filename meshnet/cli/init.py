@@ -135,8 +135,9 @@ class _Asked:
         settings = self.settings
         profile: Profile = "meshnet" if settings.text("profile") == "meshnet" else "istio"
         families: Families = "auto"
-        if profile == "istio" and not wants_both_families(settings.given):
-            families = _families(facts)
+        if profile == "istio":
+            # A mesh asks for both on behalf of all of its pods, and some of them speak no IPv6.
+            families = facts.families if wants_both_families(settings.given) else _families(facts)
         directory = Directory(_user, _group)
         self.facts = facts
         self.spec: Spec = spec_of(settings.given, profile=profile, families=families, directory=directory)
