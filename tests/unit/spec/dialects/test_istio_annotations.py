@@ -192,6 +192,12 @@ def test_who_is_intercepted_all_the_same(given: dict[str, Any]) -> None:
     read(given)
 
 
+@pytest.mark.parametrize("key", ["includeInboundPorts", "excludeInboundPorts", "excludeOutboundPorts"])
+def test_an_empty_item_is_no_port(key: str) -> None:
+    (line,) = said(pod({TRAFFIC + key: "80,,443"}))
+    assert line.startswith(f"metadata.annotations[{TRAFFIC}{key}]: not a port number ()")
+
+
 def test_every_wrong_word_at_once() -> None:
     annotations = {
         "sidecar.istio.io/interceptionMode": "tproxy",
