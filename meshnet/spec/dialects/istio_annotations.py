@@ -126,8 +126,7 @@ def _given(pod: _Manifest) -> Iterator[tuple[str, Word]]:
 def _uncaptured(pod: _Manifest) -> Word:
     """Excluded inbound ports: those of the annotation, the status port, and always the sidecar's own three."""
     listed = pod.annotation(f"{TRAFFIC}excludeInboundPorts")
-    given = listed.text.rstrip(", ") if listed else ""
-    texts = given.split(",") if given else []
+    texts = [item for item in listed.text.split(",") if item.strip()] if listed else []
     for key in STATUS_PORTS:
         port = pod.annotation(key)
         if port and port.text != "0" and pod.read(port.label, port.text, read_port):  # 0 switches the status port off
