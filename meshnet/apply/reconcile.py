@@ -165,7 +165,7 @@ def _chain_differences(chain: str, wanted: tuple[str, ...], there: tuple[str, ..
 def _entries(new: TableText | None, old: TableText | None) -> tuple[list[EntryText], list[EntryText]]:
     """Entries that come and those that go. Where the order of several matters, all of a hook are written anew.
 
-    An entry that has a place is written anew when it stands elsewhere: a roll-back puts it ahead of others' rules again.
+    One that has a place is written anew when it stands elsewhere: a roll-back puts it ahead of others' rules again.
     """
     missing: list[EntryText] = []
     surplus: list[EntryText] = []
