@@ -62,6 +62,7 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
     own: list[TableText] = []
     present: set[tuple[Family, str]] = set()
     made: set[tuple[Family, str]] = set()
+    marked: set[tuple[Family, str]] = set()
     foreign = 0
     tables = {family: saved.parse(text) for family, text in texts.items()}
     for family in tables:
@@ -72,7 +73,9 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
             foreign += others
             if mine.chains or mine.entries:
                 own.append(mine)
-            if any(chain.name == NEW_TABLE for chain in table.chains) or (not others and _all_of_istio(mine, table)):
+            if any(chain.name == NEW_TABLE for chain in table.chains):
+                marked.add((family, table.name))
+            elif not others and _all_of_istio(mine, table):
                 made.add((family, table.name))
     routes: list[RouteText] = []
     on_loopback: set[str] = set()
@@ -83,7 +86,12 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
             routes += _left_routing(family, seen, tables.get(family, ()))
         on_loopback |= addresses
     return Observed(
-        Plan(tuple(own), tuple(routes)), frozenset(present), frozenset(made), frozenset(on_loopback), foreign
+        Plan(tuple(own), tuple(routes)),
+        frozenset(present),
+        frozenset(made | marked),
+        frozenset(marked),
+        frozenset(on_loopback),
+        foreign,
     )
 
 

@@ -10,7 +10,8 @@ from meshnet.model.ports import read_port, read_ports
 from meshnet.model.spec import ALL, Inbound, Outbound, Sidecar, Spec
 from meshnet.model.value import value
 from meshnet.spec import readers
-from meshnet.spec.dialects.istio import read_block, read_truth
+from meshnet.spec.dialects.istio import read_block
+from meshnet.spec.dialects.istio_options import read_truth
 from meshnet.spec.dialects.plain import Places, Translated
 from meshnet.spec.nearest import nearest
 from meshnet.spec.nodes import printable
