@@ -249,7 +249,7 @@ def _validate(asked: _Asked, place: Where, form: str) -> dict[str, Any]:
         elif form == "text":
             print(f"validated, IPv{item.family}: {item.said}")
     if not found.families:
-        _say("note: nothing to validate: no inbound connection is captured")
+        _say("note: nothing to validate: no call of the sidecar to its own pod is captured")
     if not found.redirected:
         _say(f"next: {NEXT}")
     outcomes = [{"family": item.family, "redirected": item.redirected, "said": item.said} for item in found.families]
