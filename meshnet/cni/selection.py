@@ -52,13 +52,14 @@ def decide(config: Config, call: Call) -> Decision:
             return Decision(None, f"it has no annotation {STATUS}, so no sidecar was injected", pod)
 
         manifest = Api(read_kubeconfig(config.kubeconfig)).pod(name.namespace, name.name, name.uid)
-        return _of_manifest(config, manifest, pod, "the pod's manifest")
+        return of_manifest(config, manifest, pod, "the pod's manifest")
     if annotations is not None:
-        return _of_manifest(config, from_annotations(annotations, name), pod, "the annotations from the runtime")
+        return of_manifest(config, from_annotations(annotations, name), pod, "the annotations from the runtime")
     return Decision(interception(config)[0], "every pod of this network is intercepted", pod)
 
 
-def _of_manifest(config: Config, manifest: dict[str, Any], pod: str, whence: str) -> Decision:
+def of_manifest(config: Config, manifest: dict[str, Any], pod: str, whence: str) -> Decision:
+    """What a pod's manifest asks for, with the configuration's words where it says nothing. CniError 7 or 102."""
     from meshnet.spec.dialects.istio_annotations import NotIntercepted, decided_by, spec_of_pod
 
     base, given = interception(config) if config.interception else (None, frozenset())
