@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 WORKERS ?= 2
 
-.PHONY: setup demo test test-long lint docs bench clean
+.PHONY: setup demo test test-long lint docs bench bench-cni cni-binary clean
 
 setup:
 	bash scripts/setup.sh
@@ -27,6 +27,12 @@ docs: setup
 
 bench: setup
 	$(PYTHON) -I scripts/bench.py
+
+cni-binary: setup
+	$(PYTHON) scripts/pack/cni_binary.py
+
+bench-cni: cni-binary
+	$(PYTHON) -I scripts/bench_cni.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

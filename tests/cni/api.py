@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import ssl
+import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,16 @@ class FakeApi:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def over_tls(self, key: Path, certificate: Path, *, asks_client: bool = False) -> str:
+        """From now on by TLS; the new address."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        if asks_client:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(certificate)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        return self.url.replace("http:", "https:")
 
     def close(self) -> None:
         self._server.shutdown()
@@ -102,6 +114,15 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
+
+
+def certified(folder: Path) -> tuple[Path, Path]:
+    """A key and a certificate for 127.0.0.1 that certifies itself."""
+    key, certificate = folder / "key", folder / "certificate"
+    subject = ("-subj", "/CN=api", "-addext", "subjectAltName=IP:127.0.0.1")
+    argv = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *subject)
+    subprocess.run((*argv, "-keyout", key, "-out", certificate, "-days", "1"), check=True, capture_output=True)
+    return key, certificate
 
 
 def injected(name: str = "web", namespace: str = "shop", **annotations: str) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,9 +14,31 @@ from tests.netns.pods import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from meshnet.kernel.netns import Namespace
+
+
+TOOLS = (
+    "podman",
+    "runc",
+    "conmon",
+    "iptables-nft-restore",
+    "iptables-legacy-restore",
+    "ip",
+    "unshare",
+    "nsenter",
+    "gcc",
+)
+NEIGHBOURS = ("bridge", "ptp", "portmap", "tuning", "firewall", "host-local")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _host_can_do_it() -> None:
+    """These tests never skip: without root or a tool each of them fails and says what is missing."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    missing = [tool for tool in TOOLS if shutil.which(tool, path=path) is None]
+    missing += [name for name in NEIGHBOURS if not Path("/usr/lib/cni", name).exists()]
+    assert os.geteuid() == 0, "kernel tests need root"
+    assert not missing, f"the plugin's tests need {', '.join(missing)}: make setup"
 
 
 @pytest.fixture

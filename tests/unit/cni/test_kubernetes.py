@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ import yaml
 
 from meshnet.cni.kubernetes import Access, Api, read_kubeconfig
 from meshnet.cni.protocol import CniError
-from tests.cni.api import TOKEN, FakeApi, injected
+from tests.cni.api import TOKEN, FakeApi, certified, injected
 
 
 @pytest.fixture
@@ -137,27 +135,11 @@ def test_a_kubeconfig_that_is_none(tmp_path: Path, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("tls")
-    key, certificate = folder / "key", folder / "certificate"
-    subject = ("-subj", "/CN=api", "-addext", "subjectAltName=IP:127.0.0.1")
-    argv = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *subject)
-    subprocess.run((*argv, "-keyout", key, "-out", certificate, "-days", "1"), check=True, capture_output=True)
-    return key, certificate
-
-
-def over_tls(api: FakeApi, authority: tuple[Path, Path], *, asks_client: bool = False) -> str:
-    key, certificate = authority
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    if asks_client:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(certificate)
-    api._server.socket = context.wrap_socket(api._server.socket, server_side=True)
-    return api.url.replace("http:", "https:")
+    return certified(tmp_path_factory.mktemp("tls"))
 
 
 def test_the_server_s_certificate_is_judged(api: FakeApi, authority: tuple[Path, Path], tmp_path: Path) -> None:
-    url = over_tls(api, authority)
+    url = api.over_tls(*authority)
     data = base64.b64encode(authority[1].read_bytes()).decode()
     for cluster in ({"certificate-authority": str(authority[1])}, {"certificate-authority-data": data}):
         path = kubeconfig(tmp_path, {"server": url, **cluster}, {"token": TOKEN}, as_yaml=False)
@@ -169,7 +151,7 @@ def test_the_server_s_certificate_is_judged(api: FakeApi, authority: tuple[Path,
 
 
 def test_a_client_certificate_lies_in_no_file(api: FakeApi, authority: tuple[Path, Path], tmp_path: Path) -> None:
-    url = over_tls(api, authority, asks_client=True)
+    url = api.over_tls(*authority, asks_client=True)
     key, certificate = (base64.b64encode(path.read_bytes()).decode() for path in authority)
     user = {"client-certificate-data": certificate, "client-key-data": key, "token": TOKEN}
     path = kubeconfig(tmp_path, {"server": url, "certificate-authority": str(authority[1])}, user, as_yaml=False)
