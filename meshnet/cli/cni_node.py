@@ -110,9 +110,9 @@ def config_of_node(places: Places, root: str) -> Config:
     from meshnet.cni.protocol import NEWEST, CniError
     from meshnet.model.errors import ToolError
 
+    path = f"{root}{places.networks}"
     try:
-        name = Installer(Wanted(places, {}, root=root), output.say).primary()
-        path = f"{root}{places.networks}/{name}"
+        path = f"{path}/{Installer(Wanted(places, {}, root=root), output.say).primary()}"
         with open(path, encoding="utf-8") as file:
             text = file.read()
         entry = entry_of(text)
@@ -122,7 +122,7 @@ def config_of_node(places: Places, root: str) -> Config:
         given: dict[str, Any] = {key: keys[key].data for key in ("name", "cniVersion") if key in keys}
         return read_config("ADD", {"cniVersion": NEWEST, **entry, **given})
     except NotReady as error:
-        raise ToolError(str(error), hint="meshnet cni install") from None
+        raise ToolError(f"{path} has no entry of ours: {error}", hint="meshnet cni install") from None
     except CniError as error:
         raise ToolError(error.message, detail=error.details) from None
 

@@ -14,6 +14,7 @@ from tests.netns.pods import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
     from meshnet.kernel.netns import Namespace
 
 
