@@ -44,16 +44,18 @@ def visit(namespace: Namespace, work: Work) -> list[str]:
 
     A namespace that a pod's own user namespace owns is entered by both, in a child.
     """
+    opened = f"/proc/self/fd/{namespace.fd}"
     try:
         user = userns.owner(namespace)
         if user is None:
-            return _inside(namespace, Where("path", f"/proc/self/fd/{namespace.fd}"), work)
+            return _inside(namespace, Where("path", opened), work)
         try:
             _load_what_is_needed()
             return _answer(userns.as_root_of(user, namespace, lambda: _in_child(namespace, work)))
         finally:
             os.close(user)
     except MeshnetError as error:
+        error.message = error.message.replace(opened, str(namespace.where))
         raise refused(error) from None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from meshnet.kernel.netns import held
 from tests.cni.conftest import path_of
 from tests.cni.runner import Refused, call, start
 from tests.netns.snapshot import run, snapshot
@@ -119,8 +121,6 @@ def test_add_fails_closed_and_leaves_the_namespace_as_it_was(config: Made, pod: 
     tool.chmod(0o755)
     before = snapshot(pod)
     more = {"PATH": f"{tmp_path}:{os.environ['PATH']}:/usr/sbin"}
-    import json
-
     done = start("ADD", "meshnet-cni", json.dumps(config()).encode(), "one", path_of(pod), more=more)
     assert (done.returncode, json.loads(done.stdout)["code"]) == (1, 100)
     assert "as it was" in json.loads(done.stdout)["msg"]
@@ -129,8 +129,6 @@ def test_add_fails_closed_and_leaves_the_namespace_as_it_was(config: Made, pod: 
 
 def test_status_says_which_tool_is_missing(config: Made, tmp_path: Path, scratch: Scratch) -> None:
     call("STATUS", "meshnet-cni", config())
-    import json
-
     settings = config(kubernetes={"kubeconfig": str(tmp_path / "none")})
     with pytest.raises(Refused) as refused:
         call("STATUS", "meshnet-cni", settings)
@@ -143,3 +141,9 @@ def test_status_says_which_tool_is_missing(config: Made, tmp_path: Path, scratch
     said = json.loads(done.stdout)
     assert said["code"] == 50
     assert "TPROXY" in said["details"] and "missing kernel module" in said["details"]
+
+
+def test_somebody_at_work_in_the_namespace_is_waited_for_and_then_told(config: Made, pod: Namespace) -> None:
+    with held(pod), pytest.raises(Refused) as refused:
+        call("ADD", "meshnet-cni", config(), "one", path_of(pod))
+    assert (refused.value.code, path_of(pod) in refused.value.answer["msg"]) == (11, True), refused.value.answer

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.cni.api import TOKEN, FakeApi
 from tests.cni.test_binary import ROOT, bare_node, packed
 from tests.netns.commands import MESHNET, meshnet
 
@@ -128,6 +129,29 @@ def test_the_watch_puts_back_what_an_update_takes_out(
     assert "waiting" in said
     assert (node.networks / "10-n.conflist").read_text() == newer
     assert (node.networks / "05-earlier.conflist").read_text() == LIST
+
+
+def test_a_taint_is_taken_off_a_node_that_is_ready(
+    node: Node, packed: Path, watching: Callable[..., subprocess.Popen[str]]
+) -> None:
+    api = FakeApi()
+    try:
+        taints = [{"key": "example.com/no-mesh"}, {"key": "other"}]
+        api.nodes["here"] = {"metadata": {"resourceVersion": "1"}, "spec": {"taints": taints}}
+        api.kubeconfig(node.root / "etc")
+        path = node.root / "etc/kubeconfig"
+        data = json.loads(path.read_text())
+        data["users"][0]["user"] = {"token": TOKEN}
+        path.write_text(json.dumps(data))
+        entry = json.loads(node.entry.read_text()) | {"kubernetes": {"kubeconfig": "/etc/kubeconfig"}}
+        node.entry.write_text(json.dumps(entry))
+        watching("--packed", str(packed), "--remove-taint", "example.com/no-mesh", "--node", "here")
+        time.sleep(1.5)
+        assert len(api.nodes["here"]["spec"]["taints"]) == 2
+        node.put("10-n.conflist", LIST)
+        eventually(lambda: [taint["key"] for taint in api.nodes["here"]["spec"]["taints"]], ["other"])
+    finally:
+        api.close()
 
 
 def test_the_plugin_s_folder_may_be_killed_at_any_moment(node: Node, packed: Path) -> None:

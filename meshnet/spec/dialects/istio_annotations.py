@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
     from meshnet.model.spec import Families, Profile, Spec
 
-PROXY, INIT = "istio-proxy", "istio-init"
+PROXY = "istio-proxy"
+INITS = ("istio-init", "meshnet-init")
+"""Init containers that write the rules themselves: the original's, and that of ``meshnet init-container``."""
+
 TRAFFIC = "traffic.sidecar.istio.io/"
 INJECT, STATUS, MODE = "sidecar.istio.io/inject", "sidecar.istio.io/status", "sidecar.istio.io/interceptionMode"
 STATUS_PORTS = ("status.sidecar.istio.io/port", "sidecar.istio.io/statusPort")
@@ -109,8 +112,8 @@ def _reason(pod: _Manifest) -> str:
     """Why a pod isn't intercepted, in the plugin's order; empty when it is."""
     if pod.host_network:
         return "it has the node's network (hostNetwork), which is no pod's to change"
-    if INIT in pod.containers:
-        return f"its own container {INIT} writes the rules"
+    if init := next((name for name in INITS if name in pod.containers), ""):
+        return f"its own container {init} writes the rules"
     if not pod.proxy:
         return f"it has no container {PROXY}, neither beside the application nor as a sidecar in initContainers"
     if pod.truth(pod.variable(DISABLED)):
