@@ -144,6 +144,9 @@ class Routing:
             return found.kind.upper()
         return "UNICAST"
 
+    def is_loopback(self, address: int) -> bool:
+        return LOOPBACK[self.family].holds(self.family, address)
+
     def is_local(self, address: int) -> bool:
         return self.kind_of(address) == "LOCAL"
 
