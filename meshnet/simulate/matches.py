@@ -271,13 +271,15 @@ def _socket(item: SocketFound, place: Place) -> Test:
 
 
 def _address_type(item: AddressType, place: Place) -> Test:
-    kind_of = place.routing.kind_of
+    """xt_addrtype.c. IPv4 asks the local table for the one type that an address has. In IPv6 every type that is listed
+    has to hold, but for those of a route, of which one is enough; and an own address is a unicast address too."""
+    is_of = place.routing.is_of_types6 if place.family == 6 else place.routing.is_of_types
 
     def test(p: Packet) -> bool:
         link = p.in_link if item.limit == "in" else p.out_link if item.limit == "out" else ""
-        if item.source and (kind_of(p.source, link) in item.source) == item.source_negated:
+        if item.source and is_of(p.source, item.source, link) == item.source_negated:
             return False
-        return not item.destination or (kind_of(p.destination, link) in item.destination) != item.destination_negated
+        return not item.destination or is_of(p.destination, item.destination, link) != item.destination_negated
 
     return test
 
