@@ -29,7 +29,7 @@ RESOLVERS = Facts(
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-PURE = ("meshnet compile ", "meshnet schema")
+PURE = ("meshnet compile ", "meshnet schema", "meshnet explain ", "meshnet compare ")
 
 
 def name_of(path: Path) -> str:
@@ -72,7 +72,7 @@ def test_a_command_on_a_page_runs(page: str, line: str, monkeypatch: pytest.Monk
     assert done.exit_code == 0, f"{page}: {line}\n{done.output}"
     assert done.output
     if "json" in words or words[0] == "schema":
-        json.loads(done.output)
+        json.loads(done.stdout)
 
 
 def test_there_are_examples() -> None:
