@@ -137,7 +137,10 @@ def test_times(word: str, found: float) -> None:
     assert seconds(word) == found
 
 
-@pytest.mark.parametrize("word", ["", "0", "0s", "-1s", "2h", "1h1ms", "61m", "s", ".", "1.2.3s", "1m30", "5d", "nan", "inf", "1e3", "\u0663"])
+@pytest.mark.parametrize(
+    "word",
+    ["", "0", "0s", "-1s", "2h", "1h1ms", "61m", "s", ".", "1.2.3s", "1m30", "5d", "nan", "inf", "1e3", "\u0663"],
+)
 def test_what_is_no_time(word: str) -> None:
     with pytest.raises(Wrong):
         seconds(word)
