@@ -43,10 +43,13 @@ def run() -> None:
     """The console script: every way to fail ends in a line and an exit code, none in a traceback."""
     code = call(sys.argv[1:], os.environ)
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
+        if sys.stdout is not None:  # it was closed before we came
+            sys.stdout.flush()
+    except BrokenPipeError:
         pass  # the reader of our output went away: nobody is left to tell
+    except OSError as error:
+        _say(f"the output couldn't be written: {error.strerror}")
+        code = code or REFUSED
     os._exit(code)  # without taking every module apart first, which costs a tenth of a start
 
 
@@ -65,8 +68,7 @@ def call(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         _say("interrupted")
         return 130
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away: nobody is left to tell
-        return FINE
+        return FINE  # the reader of our output went away: nobody is left to tell
     except OSError as error:
         _say(str(error))
         return REFUSED
@@ -304,7 +306,13 @@ def _group(name: str) -> int | None:
 
 
 def _say(line: str) -> None:
-    print(f"meshnet-init: {line}", file=sys.stderr)
+    """A line on standard error, at once; nothing when nobody can be told."""
+    if sys.stderr is None:
+        return  # closed before we came; print would take standard output instead
+    try:
+        print(f"meshnet-init: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        return  # nor can this be told
 
 
 def _json(data: Any) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     Printed = Callable[..., tuple[int, str, str]]
 
+ROOT = Path(__file__).resolve().parents[3]
 IPV4 = Facts((4,), global_ipv4=True)
 DUAL = Facts((4, 6), global_ipv4=True, global_ipv6=True, resolvers=(read_cidr("10.96.0.10/32"),))
 IPV6 = Facts((4, 6), global_ipv6=True)
@@ -172,11 +176,34 @@ def test_how_it_ends(error: BaseException, capsys: pytest.CaptureFixture[str], m
         raise error
 
     monkeypatch.setattr(init, "_main", fail)
-    if isinstance(error, BrokenPipeError):
-        monkeypatch.setattr(init.sys.stderr, "close", lambda: None)
     codes = {KeyboardInterrupt: 130, BrokenPipeError: 0, PermissionError: 3}
     assert init.call((), {}) == codes[type(error)]
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "redirected", "code"),
+    [
+        ("--version", ">&-", 0),
+        ("--version", "2>&-", 0),
+        ("-b x --print-spec", "2>&-", 2),
+        ("-b x --print-spec", ">&- 2>&-", 2),
+        ("-b x --print-spec", "2>/dev/full", 2),
+        ("--version", ">/dev/full", 3),
+        ("--print-spec", ">/dev/full", 3),
+        ("--print-spec --output json", "2>/dev/full", 0),
+        ("--help", "| head -n 1; exit ${PIPESTATUS[0]}", 0),
+        ("--help", "| true; exit ${PIPESTATUS[0]}", 0),
+    ],
+)
+def test_streams_that_take_nothing(words: str, redirected: str, code: int) -> None:
+    """A spec that is cut off must not look like one; where nobody listens there is nobody to tell."""
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from meshnet.cli.init import run; run()"
+    script = f'"$0" -I -S -c "$1" {words} {redirected}'
+    done = subprocess.run(("bash", "-c", script, sys.executable, program), capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "meshnet-init: -" not in done.stdout
 
 
 words = st.one_of(
