@@ -205,7 +205,9 @@ class _Reader:
         try:
             return read(text)
         except Wrong as wrong:
-            self.problems.append(f"{self.label(name)}: {wrong.what}: {wrong.right}")
+            from meshnet.spec.nodes import printable
+
+            self.problems.append(f"{self.label(name)}: {printable(wrong.what, 160)}: {wrong.right}")
             return default
 
 
