@@ -10,6 +10,7 @@ from meshnet.model.cidr import BITS
 from meshnet.model.names import (
     CHAIN_PREFIX,
     COMMENT_PREFIX,
+    DNS_PORT,
     ISTIO_PREFIX,
     NEW_TABLE,
     PASSTHROUGH6,
@@ -43,6 +44,8 @@ ROUTE_TYPES = {
 
 AMBIENT = ("ISTIO_PRERT", "ISTIO_POSTRT")
 """Chains that istio-iptables never makes (istio/istio, cni/pkg/iptables)."""
+
+EARLIER_DNS = f"--sport {DNS_PORT} "
 
 USUAL_METRIC = {4: 0, 6: 1024}
 """What a route gets that names none, so that it goes unsaid (IP6_RT_PRIO_USER of linux/ipv6_route.h)."""
@@ -129,6 +132,8 @@ def _istio_ran(table: SavedTable) -> bool:
     """Whether the chains are those of istio-iptables. Istio's ambient mode has some of the same names in pods and on
     nodes, with policy rules of its own beside them; its agent looks after all of that."""
     istio = [chain.name for chain in table.chains if chain.name.startswith(ISTIO_PREFIX)]
+    if not istio and table.name == "raw":  # where earlier releases had no chain, but its DNS listener is named
+        return any(rule.chain == "OUTPUT" and EARLIER_DNS in rule.words for rule in table.rules)
     return bool(istio) and not any(name in istio for name in AMBIENT)
 
 

@@ -95,6 +95,30 @@ def routing(*rules: SeenRule, routes: tuple[SeenRoute, ...] = (), loopback: tupl
     return SeenRouting(rules, routes, loopback)
 
 
+def test_dns_rules_of_earlier_releases_are_known_by_the_listener() -> None:
+    about = [
+        "OUTPUT -p udp -m udp --dport 53 -m owner --uid-owner 7 -j RETURN",
+        "OUTPUT -d 10.0.0.1/32 -p udp -m udp --dport 53 -j REDIRECT --to-ports 15053",
+    ]
+    zones = [
+        "OUTPUT -p udp -m udp --dport 53 -j CT --zone 2",
+        "OUTPUT -p udp -m udp --sport 15053 -m owner --uid-owner 7 -j CT --zone 2",
+        "PREROUTING -s 10.0.0.1/32 -p udp -m udp --sport 53 -j CT --zone 1",
+    ]
+    assert left(*about, name="nat") == sorted(about)
+    assert left(*zones, name="raw") == sorted(zones)
+    assert left(about[0], "OUTPUT -p udp -m udp --dport 53 -j REDIRECT --to-ports 5353", name="nat") == []
+    assert left(zones[0], zones[2], name="raw") == []
+    others = [
+        "OUTPUT -p udp -m udp --dport 53 -j RETURN",
+        "OUTPUT -p tcp -m tcp --dport 53 -j REDIRECT --to-ports 15053",
+        "OUTPUT -o eth0 -p udp -m udp --dport 53 -j REDIRECT --to-ports 15053",
+        "PREROUTING -p udp -m udp --dport 53 -j REDIRECT --to-ports 15053",
+        "OUTPUT -p udp -m udp --dport 53 -j CT --zone 3",
+    ]
+    assert left(*others, *about, name="nat") == sorted(about)
+
+
 def test_every_run_s_policy_rule_and_the_route() -> None:
     seen = routing(RULE, replace(RULE, priority=32764), routes=(ROUTE,))
     assert left_routing(4, seen, ()) == (seen.rules, (ROUTE,), ())
