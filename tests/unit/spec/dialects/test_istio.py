@@ -182,8 +182,8 @@ def test_the_other_profile() -> None:
             "--istio-outbound-owner-groups (ISTIO_OUTBOUND_OWNER_GROUPS): an unknown",
         ),
         (
-            {"istio_outbound_owner_groups": ",".join(map(str, range(49)))},
-            "--istio-outbound-owner-groups (ISTIO_OUTBOUND_OWNER_GROUPS): 49 groups, which iptables has to take in",
+            {"istio_outbound_owner_groups": ",".join(map(str, range(48)))},
+            "--istio-outbound-owner-groups (ISTIO_OUTBOUND_OWNER_GROUPS): 48 groups, which iptables has to take in",
         ),
         (
             {"istio_outbound_ipv4_loopback_cidr": "10.0.0.0/8"},
