@@ -103,10 +103,11 @@ def _main(settings: Settings) -> int:
             hint="leave it out: iptables-nft puts the same rules into nf_tables",
         )
     place = _place(settings)
-    if settings.flag("cleanup-only"):
+    printing = settings.flag("print-spec")  # and doing nothing, whatever else is said
+    if settings.flag("cleanup-only") and not (printing or settings.flag("skip-rule-apply")):
         return _clean(settings, place, form)
     asked = _Asked(settings)
-    if settings.flag("print-spec"):
+    if printing:
         from meshnet.spec.dump import to_yaml
 
         asked.understand(_facts(place))
@@ -152,6 +153,10 @@ class _Asked:
 
         for line in shortcomings(self.spec):
             _say(f"warning: {line}")
+        if self.spec.dns.capture == "resolvers" and not (self.spec.dns.resolvers or self.facts.resolvers):
+            _say(
+                f"warning: {self.facts.resolvers_from} names no resolver, so no DNS is captured; --capture-all-dns does"
+            )
 
 
 def _apply(asked: _Asked, place: Where, form: str) -> dict[str, Any]:

@@ -170,6 +170,23 @@ def test_nothing_asked_of_the_namespace_is_nothing_done(printed: Printed, monkey
     assert (code, "-A ISTIO_INBOUND" in out, "an empty namespace" in err) == (0, True, True)
 
 
+def test_printing_and_leaving_alone_win_over_cleaning_up(printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(init, "_facts", lambda place: IPV4)
+    monkeypatch.setattr(init, "_session", lambda *_: pytest.fail("no session is to be opened"))
+    assert printed("--cleanup-only", "--print-spec")[1].startswith("apiVersion: meshnet/")
+    assert printed("--cleanup-only", "--skip-rule-apply") == (0, "", "")
+
+
+def test_a_list_of_resolvers_that_is_empty_is_said(printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The original captures no DNS then, and who asked for it would look for the reason elsewhere."""
+    monkeypatch.setattr(init, "missing_capabilities", lambda names: names)
+    for facts, warned in ((IPV4, True), (DUAL, False)):
+        monkeypatch.setattr(init, "_facts", lambda place, facts=facts: facts)
+        code, out, err = printed("-n", "-i", "*", "--redirect-dns", "--dual-stack")
+        assert (code, "names no resolver" in err, "15053" in out) == (0, warned, not warned)
+        assert "names no resolver" not in printed("-n", "-i", "*", "--redirect-dns", "--capture-all-dns")[2]
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), BrokenPipeError(), PermissionError(13, "Permission denied")])
 def test_how_it_ends(error: BaseException, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(settings: object) -> int:
