@@ -139,8 +139,7 @@ class _Asked:
         profile: Profile = "meshnet" if settings.text("profile") == "meshnet" else "istio"
         families: Families = "auto"
         if profile == "istio":
-            # A mesh asks for both on behalf of all of its pods, and some of them speak no IPv6.
-            families = facts.families if wants_both_families(settings.given) else _families(facts)
+            families = _families(facts, both=wants_both_families(settings.given))
         directory = Directory(_user, _group)
         self.facts = facts
         self.spec: Spec = spec_of(settings.given, profile=profile, families=families, directory=directory)
@@ -280,16 +279,17 @@ def _facts(place: Where) -> Facts:
         return gather(place)
 
 
-def _families(facts: Facts) -> Families:
-    """The original's choice: IPv6 in a pod that has nothing else, or when it is asked for.
+def _families(facts: Facts, *, both: bool) -> Families:
+    """The original's choice: IPv6 in a pod that has nothing else, or an address of each and the wish for both.
 
-    A proxy that wasn't told of IPv6 doesn't listen there, and whatever is led to it would be refused.
+    A mesh has the wish for all of its pods. A proxy that wasn't told of IPv6 doesn't listen there, and whatever is led
+    to it would be refused.
     """
-    if facts.global_ipv6 and not facts.global_ipv4:
+    if facts.global_ipv6 and (both or not facts.global_ipv4):
         return (4, 6)
     if facts.global_ipv6:
         _say("note: IPv6 is left alone as there is an IPv4 address; --dual-stack (ISTIO_DUAL_STACK) captures both")
-    return (4,)
+    return facts.families if both and not facts.global_ipv4 else (4,)
 
 
 def _user(name: str) -> int | None:

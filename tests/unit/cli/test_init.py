@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[3]
 IPV4 = Facts((4,), global_ipv4=True)
 DUAL = Facts((4, 6), global_ipv4=True, global_ipv6=True, resolvers=(read_cidr("10.96.0.10/32"),))
 IPV6 = Facts((4, 6), global_ipv6=True)
+LINK_LOCAL = Facts((4, 6), global_ipv4=True)
 NEITHER = Facts((4, 6))
 
 
@@ -66,6 +67,7 @@ def spec(printed: Printed, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Spe
         (IPV4, ("--dual-stack",), (4,), "auto"),
         (DUAL, ("--dual-stack",), (4, 6), "auto"),
         (IPV6, ("--dual-stack",), (4, 6), "auto"),
+        (LINK_LOCAL, ("--dual-stack",), (4,), "auto"),
         (NEITHER, ("--dual-stack",), (4, 6), "auto"),
         (DUAL, ("--dual-stack=false",), (4,), "auto"),
     ],
