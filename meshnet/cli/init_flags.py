@@ -32,7 +32,7 @@ class Settings:
     given: Mapping[str, Word]
 
     def flag(self, name: str) -> bool:
-        return name in self.given and read_truth(self.given[name].text)
+        return name in self.given and read_truth(self.given[name].text.strip())
 
     def read(self, name: str, reader: Callable[[str], Any], default: Any) -> Any:
         """The value of an option; SpecError names the flag, the variable and the value."""

@@ -17,6 +17,7 @@ from meshnet.cli.init_flags import OPTIONS
 from meshnet.kernel.netns import Where
 from meshnet.model.cidr import read_cidr
 from meshnet.model.facts import Facts
+from meshnet.spec.dialects.istio_options import BEHAVIOUR, RULES
 from meshnet.spec.load import load_text
 
 if TYPE_CHECKING:
@@ -233,10 +234,17 @@ words = st.one_of(
 )
 
 
-@given(st.lists(words, max_size=8))
+variables = st.dictionaries(
+    st.sampled_from([name for option in (*RULES, *BEHAVIOUR) for name in (option.variable, *option.also)]),
+    st.one_of(words, st.sampled_from((" true ", "false\n", " ", ",", "*,80"))),
+    max_size=5,
+)
+
+
+@given(st.lists(words, max_size=8), variables)
 @settings(max_examples=300, deadline=None)
-def test_no_command_line_ends_in_a_traceback(arguments: list[str]) -> None:
+def test_no_command_line_ends_in_a_traceback(arguments: list[str], variables: dict[str, str]) -> None:
     """With rules never written: whatever is said comes behind a flag that prints and one that stops the rest."""
     given: Any = ["--print-spec", "--native-nftables=false", "--cleanup-only=false", *arguments]
     given += ["--print-spec", "--cleanup-only=false", "--network-namespace", "/proc/self/ns/net"]
-    assert init.call(given, {}) in (0, 2, 3, 4)
+    assert init.call(given, variables) in (0, 2, 3, 4)

@@ -146,6 +146,13 @@ def test_what_is_no_time(word: str) -> None:
         seconds(word)
 
 
+@pytest.mark.parametrize("word", ["true", " true", "1\n"])
+def test_blanks_around_a_flag_s_value(word: str) -> None:
+    """As a variable has them that was filled from a file."""
+    assert read((), {"DRY_RUN": word}).flag("dry-run")
+    assert not read((), {"DRY_RUN": word.replace("true", "false").replace("1", "0")}).flag("dry-run")
+
+
 def test_an_option_is_read_by_whoever_needs_it() -> None:
     settings = read(("--probe-timeout", " 2s ", "--iptables-probe-port", ""), {})
     assert settings.read("probe-timeout", seconds, 5) == 2
@@ -172,7 +179,9 @@ def test_no_flag_stands_for_two_things() -> None:
         assert len(found) == len(set(found))
 
 
-texts = st.one_of(st.sampled_from(("", "*", "80", "-n", "--", "=", "a=b", " 80 ", "10.0.0.0/8,::1")), st.text())
+texts = st.one_of(
+    st.sampled_from(("", "*", "80", " true ", "f\n", "-n", "--", "=", "a=b", " 80 ", "10.0.0.0/8,::1")), st.text()
+)
 truths = st.sampled_from(("true", "false", "1", "0", "T", "F"))
 
 
@@ -221,3 +230,4 @@ def test_no_command_line_fails_in_another_way(words: list[str], variables: dict[
         assert error.lines()
     else:
         assert set(settings.given) <= {option.name for option in OPTIONS}
+        assert {settings.flag(option.name) for option in OPTIONS if option.takes == "flag"} <= {True, False}
