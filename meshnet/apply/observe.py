@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from meshnet.model.cidr import BITS
 from meshnet.model.names import (
+    AMBIENT_NODE,
+    AMBIENT_POD,
     CHAIN_PREFIX,
     COMMENT_PREFIX,
     DNS_PORT,
@@ -41,9 +43,6 @@ ROUTE_TYPES = {
     9: "throw",
 }
 """Numbers of linux/rtnetlink.h in the words of ``ip``."""
-
-AMBIENT = ("ISTIO_PRERT", "ISTIO_POSTRT")
-"""Chains that istio-iptables never makes (istio/istio, cni/pkg/iptables)."""
 
 EARLIER_DNS = f"--sport {DNS_PORT} "
 
@@ -134,7 +133,7 @@ def _istio_ran(table: SavedTable) -> bool:
     istio = [chain.name for chain in table.chains if chain.name.startswith(ISTIO_PREFIX)]
     if not istio and table.name == "raw":  # where earlier releases had no chain, but its DNS listener is named
         return any(rule.chain == "OUTPUT" and EARLIER_DNS in rule.words for rule in table.rules)
-    return bool(istio) and not any(name in istio for name in AMBIENT)
+    return bool(istio) and AMBIENT_POD not in istio and AMBIENT_NODE not in istio
 
 
 def _istio_of_ours(table: SavedTable) -> bool:

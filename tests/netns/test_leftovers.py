@@ -223,6 +223,9 @@ COMMIT
     before = snapshot(namespace)
     clean(namespace)
     assert snapshot(namespace) == before
+    refused = meshnet_init("--network-namespace", namespace.where.text, "-b", "*", "-i", "*")
+    assert (refused.code, "ambient mode" in refused.err) == (4, True), refused.err
+    assert snapshot(namespace) == before
 
 
 @pytest.mark.parametrize("profile", ["istio", "meshnet"])
