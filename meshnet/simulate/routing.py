@@ -144,6 +144,28 @@ class Routing:
             return found.kind.upper()
         return "UNICAST"
 
+    def is_of_types(self, address: int, types: tuple[str, ...], link: str) -> bool:
+        return self.kind_of(address, link) in types
+
+    def is_of_types6(self, address: int, types: tuple[str, ...], link: str) -> bool:
+        """Of xt_addrtype.c, match_type6."""
+        multicast = MULTICAST[6].holds(6, address)
+        if ("MULTICAST" in types and not multicast) or ("UNICAST" in types and (multicast or address == 0)):
+            return False
+        if "UNSPEC" in types and address != 0:
+            return False
+        if not {"LOCAL", "ANYCAST", "UNREACHABLE"} & set(types):
+            return True
+        if link and "LOCAL" in types and self.kind_of(address, link) == "LOCAL":
+            return True
+        found = self.find(address, 0, 0, "lo", link)
+        if found is None or found.kind == "unreachable":
+            return "UNREACHABLE" in types
+        return not link and found.kind == "local" and "LOCAL" in types
+
+    def is_loopback(self, address: int) -> bool:
+        return LOOPBACK[self.family].holds(self.family, address)
+
     def is_local(self, address: int) -> bool:
         return self.kind_of(address) == "LOCAL"
 
