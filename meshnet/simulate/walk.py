@@ -272,6 +272,9 @@ class Pod:
                 return f"martian destination: 127.0.0.0/8 by {link} while its route_localnet is 0"
             if not localnet and routing.is_loopback(packet.source):
                 return f"martian source: 127.0.0.0/8 by {link} while its route_localnet is 0"
+        if packet.family == 6 and link != "lo" and routing.is_loopback(packet.destination):
+            packet.note("no route")  # only by lo itself is there one (route.c, rt6_need_strict)
+            return "there is no route to ::1 from a link"
         found = routing.find(packet.destination, packet.source, packet.mark, link)
         if found is None or found.kind in REFUSING:
             packet.note(f"no route (mark {packet.mark:#x})")
@@ -315,6 +318,8 @@ class Pod:
         assert found is not None
         if not routing.forwards:
             return _dropped(packet, "it isn't for the pod, and the pod doesn't forward")
+        if packet.assigned is not None:
+            return _dropped(packet, "TPROXY gave it to a socket, and its mark leads to no local route (ip_forward.c)")
         packet.hook, packet.out_link = "FORWARD", found.link
         if rules is not None:
             for table in ("mangle", "filter", "security"):

@@ -9,12 +9,14 @@ CLIENT = {4: ("10.77.0.1", "10.78.0.1"), 6: ("fd77::1", "fd78::1")}
 FAR = {4: ("203.0.113.9", "198.51.100.9"), 6: ("2001:db8:1::9", "2001:db8:2::9")}
 LOOP = {4: ("127.0.0.1", "127.0.0.6"), 6: ("::1", "::1")}
 BLOCKS = {
-    4: ("10.77.0.0/24", "10.0.0.0/8", "203.0.113.0/24", "127.0.0.0/8", "198.51.100.9", "10.77.0.1", "127.0.0.6", "127.0.0.1", "10.77.0.2"),
+    4: ("10.77.0.0/24", "10.0.0.0/8", "203.0.113.0/24", "127.0.0.0/8", "198.51.100.9", "10.77.0.1", "127.0.0.6",
+        "127.0.0.1", "10.77.0.2"),
     6: ("fd77::/64", "fd00::/8", "2001:db8:1::/48", "::1", "2001:db8:2::9", "fd77::1", "fd77::2"),
 }  # fmt: skip
 PORTS = (53, 80, 443, 8080, 9090, 15001, 15006, 15053)
 MARKS = ("0x0", "0x539", "0x53a", "0x1", "0x10/0xf0", "0x539/0xfff", "0x1/0x1", "0x100/0xf00")
 UIDS, GIDS, GROUPS = (0, 1000, 1337), (0, 1337, 2000), (7, 8)
+STATES = ("NEW", "ESTABLISHED", "INVALID", "RELATED,NEW", "UNTRACKED", "DNAT", "SNAT")
 TABLES = {
     "raw": ("PREROUTING", "OUTPUT"),
     "mangle": ("PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"),
@@ -102,11 +104,12 @@ class Author:
             case "connmark":
                 return f"-m connmark {no}--mark {seed.choice(MARKS)}"
             case "ctstate":
-                return f"-m conntrack {no}--ctstate {seed.choice(('NEW', 'ESTABLISHED', 'INVALID', 'RELATED,NEW', 'UNTRACKED', 'DNAT', 'SNAT'))}"
+                return f"-m conntrack {no}--ctstate {seed.choice(STATES)}"
             case "ctdir":
                 return f"-m conntrack --ctdir {seed.choice(('ORIGINAL', 'REPLY'))}"
             case "addrtype":
-                return f"-m addrtype {no}--{seed.choice(('src', 'dst'))}-type {seed.choice(('LOCAL', 'UNICAST', 'LOCAL,MULTICAST'))}"
+                types = seed.choice(("LOCAL", "UNICAST", "LOCAL,MULTICAST"))
+                return f"-m addrtype {no}--{seed.choice(('src', 'dst'))}-type {types}"
             case "owner":
                 return f"-m owner {self._owner()}"
             case "socket":
