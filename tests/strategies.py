@@ -11,8 +11,11 @@ from meshnet.model.cidr import BITS, Cidr, network_of
 from meshnet.model.marks import FULL
 from meshnet.model.ports import PortRange
 from meshnet.model.spec import (
+    HIGHEST_ID,
     Dns,
+    IdRange,
     Inbound,
+    InterfaceNetwork,
     Interfaces,
     Marks,
     Outbound,
@@ -20,10 +23,11 @@ from meshnet.model.spec import (
     Routing,
     Sidecar,
     Spec,
+    UserExclusion,
 )
 from meshnet.model.value import replace
 from meshnet.spec.check import problems
-from meshnet.spec.readers import HIGHEST_ID, KERNEL_TABLES
+from meshnet.spec.readers import KERNEL_TABLES
 
 if TYPE_CHECKING:
     from meshnet.model.cidr import Family
@@ -120,6 +124,7 @@ def inbounds(draw: st.DrawFn, families: tuple[Family, ...], listeners: list[int]
         exclude_sources=draw(some(cidrs(families))),
         tunnel_port=draw(st.sampled_from((None, listeners[1]))),
         original_source=draw(st.booleans()),
+        own_pod=draw(st.sampled_from((True, True, False))),
     )
 
 
@@ -140,8 +145,35 @@ def outbounds(draw: st.DrawFn, families: tuple[Family, ...], listener: int) -> O
         exclude_ports=draw(some(port_ranges())),
         groups=draw(some_or_all(ids)),
         exclude_groups=draw(some(ids)),
+        exclude_users=draw(some(user_exclusions())),
         loopback_cidr=loopback,
     )
+
+
+@st.composite
+def id_ranges(draw: st.DrawFn) -> IdRange:
+    first = draw(ids)
+    return IdRange(first, draw(st.one_of(st.just(first), st.integers(first, min(first + 3, HIGHEST_ID)))))
+
+
+@st.composite
+def user_exclusions(draw: st.DrawFn) -> UserExclusion:
+    uids = tuple(draw(st.lists(id_ranges(), min_size=1, max_size=2, unique=True)))
+    some_ports = st.lists(st.one_of(st.just(PortRange(53, 53)), port_ranges()), min_size=1, max_size=3, unique=True)
+    ports = draw(st.one_of(st.just("*"), some_ports.map(tuple)))
+    return UserExclusion(uids, ports, draw(st.sampled_from(("tcp", "udp", "all"))))  # type: ignore[arg-type]
+
+
+@st.composite
+def networks(draw: st.DrawFn, families: tuple[Family, ...], taken: tuple[str, ...]) -> tuple[InterfaceNetwork, ...]:
+    """Interfaces that no other entry is about, with a block of some of the families."""
+    found: list[InterfaceNetwork] = []
+    for name in draw(st.lists(interfaces(), max_size=3)):
+        if any(_covers(one, name) or _covers(name, one) for one in (*taken, *(network.interface for network in found))):
+            continue
+        blocks = [draw(cidrs((family,)).filter(lambda block: not block.everything)) for family in families]
+        found.append(InterfaceNetwork(name, tuple(blocks[: draw(st.integers(1, len(blocks)))])))
+    return tuple(found)
 
 
 @st.composite
@@ -162,7 +194,7 @@ def specs(draw: st.DrawFn) -> Spec:
         inbound=draw(inbounds(allowed, listeners[:2])),
         outbound=draw(outbounds(allowed, listeners[2])),
         dns=Dns(draw(st.sampled_from(("off", "resolvers", "all"))), listeners[3], draw(some(addresses(allowed)))),
-        interfaces=Interfaces(exclude, guest),
+        interfaces=Interfaces(exclude, guest, draw(networks(allowed, (*exclude, *guest)))),
         passthrough=draw(passthroughs()),
         marks=both,
         routing=Routing(draw(st.integers(1, 0xFFFFFFFF).filter(lambda table: table not in (0, *KERNEL_TABLES)))),

@@ -7,7 +7,18 @@ and routes by their protocol, an address on ``lo`` by the route of our protocol 
 from __future__ import annotations
 
 from meshnet.model.cidr import BITS
-from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, ISTIO_PREFIX, NEW_TABLE, ROUTE_PROTOCOL
+from meshnet.model.names import (
+    AMBIENT_NODE,
+    AMBIENT_POD,
+    CHAIN_PREFIX,
+    COMMENT_PREFIX,
+    DNS_PORT,
+    ISTIO_PREFIX,
+    NEW_TABLE,
+    PASSTHROUGH6,
+    ROUTE_PROTOCOL,
+    ROUTE_TABLE,
+)
 from meshnet.model.plan import ChainText, EntryText, Observed, Plan, RouteText, TableText
 from meshnet.parse import saved, words
 
@@ -33,6 +44,8 @@ ROUTE_TYPES = {
 }
 """Numbers of linux/rtnetlink.h in the words of ``ip``."""
 
+EARLIER_DNS = f"--sport {DNS_PORT} "
+
 USUAL_METRIC = {4: 0, 6: 1024}
 """What a route gets that names none, so that it goes unsaid (IP6_RT_PRIO_USER of linux/ipv6_route.h)."""
 
@@ -51,6 +64,7 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
     own: list[TableText] = []
     present: set[tuple[Family, str]] = set()
     made: set[tuple[Family, str]] = set()
+    marked: set[tuple[Family, str]] = set()
     foreign = 0
     tables = {family: saved.parse(text) for family, text in texts.items()}
     for family in tables:
@@ -61,24 +75,31 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
             foreign += others
             if mine.chains or mine.entries:
                 own.append(mine)
-            if any(chain.name == NEW_TABLE for chain in table.chains) or (not others and _all_of_istio(mine, table)):
+            if any(chain.name == NEW_TABLE for chain in table.chains):
+                marked.add((family, table.name))
+            elif not others and _all_of_istio(mine, table):
                 made.add((family, table.name))
     routes: list[RouteText] = []
     on_loopback: set[str] = set()
     for family, seen in routing.items():
         ours, addresses = _routing(family, seen)
         routes += ours
-        if adopting:
+        if adopting and _something_left(seen):
             routes += _left_routing(family, seen, tables.get(family, ()))
         on_loopback |= addresses
     return Observed(
-        Plan(tuple(own), tuple(routes)), frozenset(present), frozenset(made), frozenset(on_loopback), foreign
+        Plan(tuple(own), tuple(routes)),
+        frozenset(present),
+        frozenset(made | marked),
+        frozenset(marked),
+        frozenset(on_loopback),
+        foreign,
     )
 
 
 def _own(family: Family, table: SavedTable, adopting: bool) -> TableText:
     tagged = _istio_of_ours(table)
-    left = adopting and not tagged and any(chain.name.startswith(ISTIO_PREFIX) for chain in table.chains)
+    left = adopting and not tagged and _istio_ran(table)
     adopted = _left_by_istio(table) if left else frozenset()
     prefixes = (CHAIN_PREFIX, ISTIO_PREFIX) if tagged or left else (CHAIN_PREFIX,)
     rules: dict[str, list[str]] = {
@@ -106,6 +127,15 @@ def _all_of_istio(mine: TableText, table: SavedTable) -> bool:
     return len(chains) == len(mine.chains) > 0 and all(chain.policy in ("-", "ACCEPT") for chain in table.chains)
 
 
+def _istio_ran(table: SavedTable) -> bool:
+    """Whether the chains are those of istio-iptables. Istio's ambient mode has some of the same names in pods and on
+    nodes, with policy rules of its own beside them; its agent looks after all of that."""
+    istio = [chain.name for chain in table.chains if chain.name.startswith(ISTIO_PREFIX)]
+    if not istio and table.name == "raw":  # where earlier releases had no chain, but its DNS listener is named
+        return any(rule.chain == "OUTPUT" and EARLIER_DNS in rule.words for rule in table.rules)
+    return bool(istio) and AMBIENT_POD not in istio and AMBIENT_NODE not in istio
+
+
 def _istio_of_ours(table: SavedTable) -> bool:
     """Whether the table's ``ISTIO_`` chains are of profile istio, and not of an istio-iptables run."""
     return any(
@@ -127,6 +157,15 @@ def _left_by_istio(table: SavedTable) -> frozenset[tuple[str, str]]:
     from meshnet.apply.leftovers import left_by_istio
 
     return left_by_istio(table)
+
+
+def _something_left(seen: SeenRouting) -> bool:
+    """Whether there is anything at all that a closer look may find to be of an istio-iptables run."""
+    return (
+        any(rule.mark and rule.protocol != ROUTE_PROTOCOL for rule in seen.rules)
+        or any(route.table == ROUTE_TABLE and route.protocol != ROUTE_PROTOCOL for route in seen.routes)
+        or f"{PASSTHROUGH6}/128" in seen.loopback
+    )
 
 
 def _left_routing(family: Family, seen: SeenRouting, tables: tuple[SavedTable, ...]) -> list[RouteText]:

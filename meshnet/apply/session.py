@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from meshnet.apply import apply as work
-from meshnet.apply.host import LiveHost
 from meshnet.kernel import detect, facts, netns
 from meshnet.kernel.xtables import Xtables
 from meshnet.model import names
@@ -11,15 +9,14 @@ from meshnet.model.errors import BusyError, MeshnetError, UnsupportedError
 from meshnet.model.names import rule_id_of
 from meshnet.model.plan import ChangeSet, Receipt
 from meshnet.model.value import replace, value
-from meshnet.parse import saved
-from meshnet.parse.words import comment_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Any, Literal
 
+    from meshnet.apply.host import LiveHost
     from meshnet.kernel.detect import Backend, Evidence, Found
     from meshnet.kernel.netns import Namespace, Where
     from meshnet.kernel.ports import PacketFilter
@@ -45,11 +42,19 @@ class Session:
     """A context manager; inside, the calling thread is in the namespace and alone there among meshnet's processes.
 
     ``adopting``: what an istio-iptables run left counts as ours. ``traced``: each rule is preceded by one that logs.
+    ``meanwhile`` is given the facts and called while the tools read, for whoever has work of his own to do.
     PermissionMissing, NamespaceError and BusyError on entering; UnsupportedError when no backend can be used.
     """
 
     def __init__(
-        self, place: Where, backend: Asked = "auto", *, alone: bool = True, adopting: bool = False, traced: bool = False
+        self,
+        place: Where,
+        backend: Asked = "auto",
+        *,
+        alone: bool = True,
+        adopting: bool = False,
+        traced: bool = False,
+        meanwhile: Callable[[Facts], object] | None = None,
     ) -> None:
         # An init container has no CAP_SYS_ADMIN, and needs none to stay where it is.
         needed = ("CAP_NET_ADMIN",) if place.kind == "own" else ("CAP_NET_ADMIN", "CAP_SYS_ADMIN")
@@ -58,6 +63,7 @@ class Session:
         self._asked: Asked = backend
         self._adopting = adopting
         self._traced = traced
+        self._meanwhile = meanwhile
         self._namespace = netns.open_namespace(place)
         self._held = netns.held(self._namespace, LOCK_WAIT) if alone else None
         self._entered = self._namespace.entered()
@@ -101,15 +107,19 @@ class Session:
             self.backend = self._asked
             self.reason = "asked for"
         seen_here = detect.texts(usable, self.backend)
-        self.host = LiveHost(adapter(self.backend), self.families, seen_here, adopting=self._adopting)
+        self.host = self._live_host(adapter(self.backend), self.families, seen_here, adopting=self._adopting)
 
     def _prepare(self) -> None:
         """What is needed next, while the tools read: loading the compiler takes as long as they do."""
+        from meshnet.apply import apply, host
         from meshnet.compile.pipeline import compile_spec
         from meshnet.render.plan import render
 
         self.facts: Facts = facts.gather(self.place)
         self._program_of, self._plan_of = compile_spec, render
+        self._work, self._live_host = apply, host.LiveHost
+        if self._meanwhile is not None:
+            self._meanwhile(self.facts)
 
     def compile(self, spec: Spec) -> Compiled:
         """The program and plan of a spec here; raises where IPv6 is needed and can't be had."""
@@ -128,13 +138,20 @@ class Session:
     def _compiled(self, spec: Spec, given: Facts) -> Compiled:
         # Profile istio writes chains of the original's names: those of an earlier run of the original are replaced.
         self.host.adopting = self._adopting or spec.profile == "istio"
+        if spec.profile == "istio" and any(
+            f":{names.AMBIENT_POD} " in one.text for it in self.evidence for one in it.found
+        ):
+            raise UnsupportedError(
+                ["this pod is in Istio's ambient mode, whose agent has chains of the same names as profile istio"],
+                hint="take the pod out of ambient mode first (istio.io/dataplane-mode: none)",
+            )
         program = self._program_of(spec, given)
         return Compiled(program, self._plan_of(program, traced=self._traced))
 
     def changes(self, spec: Spec) -> ChangeSet:
         """What ``apply`` would do, on another backend too that holds rules of ours."""
-        here = work.changes(self.host, self.compile(spec).plan)
-        return _joined(here, tuple(work.rules_to_remove(host) for host in self._elsewhere()))
+        here = self._work.changes(self.host, self.compile(spec).plan)
+        return _joined(here, tuple(self._work.rules_to_remove(host) for host in self._elsewhere()))
 
     def apply(self, spec: Spec, *, anew: bool = False) -> Receipt:
         """Make the namespace hold the spec, on this backend alone; rules of ours on another one go afterwards.
@@ -143,13 +160,13 @@ class Session:
         """
         compiled = self.compile(spec)
         try:
-            receipt = work.apply(self.host, compiled.plan, anew=anew)
+            receipt = self._work.apply(self.host, compiled.plan, anew=anew)
         except MeshnetError as error:
             needed = spec.families != "auto" or self.facts.global_ipv6
             if needed or compiled.program.families == (4,) or isinstance(error, BusyError):
                 raise
             four = self._compiled(spec, replace(self.facts, families=(4,)))
-            receipt = work.apply(self.host, four.plan, anew=anew)
+            receipt = self._work.apply(self.host, four.plan, anew=anew)
             said = " ".join(error.lines())
             self.notices.append(f"IPv6 left out, no interface has a global IPv6 address: {said}")
         elsewhere = self._clear_elsewhere()
@@ -157,13 +174,13 @@ class Session:
 
     def remove(self) -> Receipt:
         """Take away all that is ours, on every backend that holds any of it."""
-        receipt = work.remove(self.host)
+        receipt = self._work.remove(self.host)
         return Receipt(receipt.backend, _joined(receipt.changes, self._clear_elsewhere()), tuple(self.notices))
 
     def removal(self) -> ChangeSet:
         """What ``remove`` would do."""
-        here = work.changes(self.host, work.NOTHING)
-        return _joined(here, tuple(work.rules_to_remove(host) for host in self._elsewhere()))
+        here = self._work.changes(self.host, self._work.NOTHING)
+        return _joined(here, tuple(self._work.rules_to_remove(host) for host in self._elsewhere()))
 
     @property
     def namespace(self) -> Namespace:
@@ -171,6 +188,9 @@ class Session:
 
     def counters(self) -> dict[tuple[Family, str, str, str], int]:
         """How many packets each rule of ours has seen, by family, table, chain and words."""
+        from meshnet.parse import saved
+        from meshnet.parse.words import comment_of
+
         return {
             (family, table.name, rule.chain, rule.words): rule.packets
             for family, text in self.host.save(counters=True).items()
@@ -181,6 +201,8 @@ class Session:
 
     def untouched(self, before: dict[tuple[Family, str, str, str], int]) -> tuple[dict[str, Any], ...]:
         """The rules of ours that have seen no packet since ``before``."""
+        from meshnet.parse.words import comment_of
+
         return tuple(
             {"family": family, "table": table, "id": rule_id_of(comment_of(words)), "rule": f"-A {chain} {words}"}
             for (family, table, chain, words), packets in self.counters().items()
@@ -191,7 +213,7 @@ class Session:
         """Take rules of ours away from the other variant's tables."""
         done: list[ChangeSet] = []
         for host in self._elsewhere():
-            if not (taken := work.remove_rules(host).changes).empty:
+            if not (taken := self._work.remove_rules(host).changes).empty:
                 done.append(taken)
                 self.notices.append(f"rules of ours were in {host.name} too: taken away there")
         return tuple(done)
@@ -203,7 +225,7 @@ class Session:
             here = backend == self.backend or (self.backend == "libiptc" and variant == "legacy")
             families = tuple(item.family for item in self.evidence if self._holds_ours(item.of(variant)))
             if families and not here:
-                yield LiveHost(adapter(backend), families, adopting=self.host.adopting)
+                yield self._live_host(adapter(backend), families, adopting=self.host.adopting)
 
     def _holds_ours(self, found: Found) -> bool:
         return bool(found.ours) or (self.host.adopting and names.ISTIO_PREFIX in found.text)

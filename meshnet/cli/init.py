@@ -8,8 +8,6 @@ import sys
 from meshnet.cli.init_flags import Settings, read, seconds
 from meshnet.kernel.netns import OWN, Where, missing_capabilities
 from meshnet.model.errors import FINE, REFUSED, MeshnetError, SpecError, UnsupportedError, UsageError
-from meshnet.model.ports import read_port
-from meshnet.spec.dialects.istio import Directory, spec_of, wants_both_families
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,10 +15,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from meshnet.apply.session import Asked, Session
-    from meshnet.model.cidr import Family
     from meshnet.model.facts import Facts
     from meshnet.model.plan import ChangeSet
-    from meshnet.model.spec import Families, Spec
+    from meshnet.model.spec import Families, Profile, Spec
 
 NOT_VALIDATED = 126
 """The original's exit code for it: whoever waits for a pod's start looks at this number."""
@@ -44,15 +41,15 @@ BINARIES: dict[str, Asked] = {
 
 def run() -> None:
     """The console script: every way to fail ends in a line and an exit code, none in a traceback."""
-    import gc
-
-    gc.disable()  # nothing lives long enough here to be worth looking for
     code = call(sys.argv[1:], os.environ)
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
+        if sys.stdout is not None:  # it was closed before we came
+            sys.stdout.flush()
+    except BrokenPipeError:
         pass  # the reader of our output went away: nobody is left to tell
+    except OSError as error:
+        _say(f"the output couldn't be written: {error.strerror}")
+        code = code or REFUSED
     os._exit(code)  # without taking every module apart first, which costs a tenth of a start
 
 
@@ -71,8 +68,7 @@ def call(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         _say("interrupted")
         return 130
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away: nobody is left to tell
-        return FINE
+        return FINE  # the reader of our output went away: nobody is left to tell
     except OSError as error:
         _say(str(error))
         return REFUSED
@@ -107,59 +103,93 @@ def _main(settings: Settings) -> int:
             hint="leave it out: iptables-nft puts the same rules into nf_tables",
         )
     place = _place(settings)
-    if settings.flag("cleanup-only"):
+    printing = settings.flag("print-spec")  # and doing nothing, whatever else is said
+    if settings.flag("cleanup-only") and not (printing or settings.flag("skip-rule-apply")):
         return _clean(settings, place, form)
-    facts = _facts(place)
-    spec = spec_of(
-        settings.given,
-        profile=profile,  # type: ignore[arg-type]
-        families=_families(settings, facts, profile),
-        directory=Directory(_user, _group),
-    )
-    if settings.flag("print-spec"):
+    asked = _Asked(settings)
+    if printing:
         from meshnet.spec.dump import to_yaml
 
-        print(to_yaml(spec), end="")
+        asked.understand(_facts(place))
+        print(to_yaml(asked.spec), end="")
         return FINE
-    return _work(settings, place, spec, facts, form)
-
-
-def _work(settings: Settings, place: Where, spec: Spec, facts: Facts, form: str) -> int:
-    from meshnet.compile.istio.shortcomings import shortcomings
-
-    data: dict[str, Any] = {"profile": spec.profile}
-    if not settings.flag("skip-rule-apply"):
-        for line in shortcomings(spec):
-            _say(f"warning: {line}")
-        data |= _apply(settings, place, spec, facts, form)
+    data = _apply(asked, place, form)
     code = FINE
     if settings.flag("run-validation") and not settings.flag("dry-run"):
-        families = facts.families if spec.families == "auto" else spec.families
-        data["validation"] = found = _validate(settings, place, spec, families, form)
+        data["validation"] = found = _validate(asked, place, form)
         code = FINE if found["redirected"] else NOT_VALIDATED
     if form == "json":
         _json(data)
     return code
 
 
-def _apply(settings: Settings, place: Where, spec: Spec, facts: Facts, form: str) -> dict[str, Any]:
-    dry = settings.flag("dry-run")
-    if dry and missing_capabilities(("CAP_NET_ADMIN",)):
-        from meshnet.apply.reconcile import reconcile
-        from meshnet.compile.pipeline import compile_spec
-        from meshnet.model.plan import Observed
-        from meshnet.render.plan import render
+class _Asked:
+    """What is asked for, understood once the namespace's facts are known: while its rules are being read, if they are.
 
+    The lists of ports are read and the compiler is loaded on one core, the tools read on another.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def understand(self, facts: Facts) -> None:
+        from meshnet.spec.dialects.istio import Directory, spec_of, wants_both_families
+
+        settings = self.settings
+        profile: Profile = "meshnet" if settings.text("profile") == "meshnet" else "istio"
+        families: Families = "auto"
+        if profile == "istio":
+            families = _families(facts, both=wants_both_families(settings.given))
+        directory = Directory(_user, _group)
+        self.facts = facts
+        self.spec: Spec = spec_of(settings.given, profile=profile, families=families, directory=directory)
+
+    def warn(self) -> None:
+        """One line for each fault that the profile's rules are known to have for this."""
+        if self.spec.profile != "istio":
+            return
+        from meshnet.compile.istio.shortcomings import shortcomings
+
+        for line in shortcomings(self.spec):
+            _say(f"warning: {line}")
+        if self.spec.dns.capture == "resolvers" and not (self.spec.dns.resolvers or self.facts.resolvers):
+            _say(
+                f"warning: {self.facts.resolvers_from} names no resolver, so no DNS is captured; --capture-all-dns does"
+            )
+
+
+def _apply(asked: _Asked, place: Where, form: str) -> dict[str, Any]:
+    settings = asked.settings
+    dry, traced = settings.flag("dry-run"), settings.flag("iptables-trace-logging")
+    blind = dry and bool(missing_capabilities(("CAP_NET_ADMIN",)))
+    if settings.flag("skip-rule-apply") or blind:
+        asked.understand(_facts(place))
+        if settings.flag("skip-rule-apply"):
+            return {"profile": asked.spec.profile}
+        asked.warn()
         _say("note: not permitted to look at what is there; this is what an empty namespace would get")
-        plan = render(compile_spec(spec, facts), traced=settings.flag("iptables-trace-logging"))
-        return _shown("iptables", reconcile(plan, Observed(), disposable=False), form)
-    with _session(settings, place) as session:
+        return {"profile": asked.spec.profile} | _shown("iptables", _for_nothing(asked, traced), form)
+    with _session(settings, place, asked) as session:
+        asked.warn()
         if dry:
-            changes = session.changes(spec)
+            changes = session.changes(asked.spec)
             _talk(session)
-            return _shown(session.backend, changes, form) | _about(session)
-        receipt = session.apply(spec, anew=settings.flag("force-apply"))
-        return _done(session, receipt.changes, form, f"applied, profile {spec.profile}")
+            said = _shown(session.backend, changes, form) | _about(session)
+        else:
+            receipt = session.apply(asked.spec, anew=settings.flag("force-apply"))
+            said = _done(session, receipt.changes, form, f"applied, profile {asked.spec.profile}")
+    return {"profile": asked.spec.profile} | said
+
+
+def _for_nothing(asked: _Asked, traced: bool) -> ChangeSet:
+    """The change set for a namespace that holds nothing."""
+    from meshnet.apply.reconcile import reconcile
+    from meshnet.compile.pipeline import compile_spec
+    from meshnet.model.plan import Observed
+    from meshnet.render.plan import render
+
+    plan = render(compile_spec(asked.spec, asked.facts), traced=traced)
+    return reconcile(plan, Observed(), disposable=False)
 
 
 def _clean(settings: Settings, place: Where, form: str) -> int:
@@ -175,11 +205,12 @@ def _clean(settings: Settings, place: Where, form: str) -> int:
     return FINE
 
 
-def _session(settings: Settings, place: Where) -> Session:
+def _session(settings: Settings, place: Where, asked: _Asked | None = None) -> Session:
     from meshnet.apply.session import Session
 
     backend = BINARIES[settings.text("force-iptables-binary")]
-    return Session(place, backend, adopting=True, traced=settings.flag("iptables-trace-logging"))
+    traced = settings.flag("iptables-trace-logging")
+    return Session(place, backend, adopting=True, traced=traced, meanwhile=asked.understand if asked else None)
 
 
 def _shown(backend: str, changes: ChangeSet, form: str) -> dict[str, Any]:
@@ -210,9 +241,12 @@ def _talk(session: Session) -> None:
         _say(f"note: {notice}")
 
 
-def _validate(settings: Settings, place: Where, spec: Spec, families: tuple[Family, ...], form: str) -> dict[str, Any]:
+def _validate(asked: _Asked, place: Where, form: str) -> dict[str, Any]:
+    from meshnet.model.ports import read_port
     from meshnet.probe.validation import validate
 
+    settings, spec = asked.settings, asked.spec
+    families = asked.facts.families if spec.families == "auto" else spec.families
     port, wait = settings.read("iptables-probe-port", read_port, PROBE_PORT), settings.read("probe-timeout", seconds, 5)
     found = validate(place, spec, families, probe_port=port, wait=wait)
     for item in found.families:
@@ -221,7 +255,7 @@ def _validate(settings: Settings, place: Where, spec: Spec, families: tuple[Fami
         elif form == "text":
             print(f"validated, IPv{item.family}: {item.said}")
     if not found.families:
-        _say("note: nothing to validate: no inbound connection is captured")
+        _say("note: nothing to validate: no call of the sidecar to its own pod is captured")
     if not found.redirected:
         _say(f"next: {NEXT}")
     outcomes = [{"family": item.family, "redirected": item.redirected, "said": item.said} for item in found.families]
@@ -245,18 +279,17 @@ def _facts(place: Where) -> Facts:
         return gather(place)
 
 
-def _families(settings: Settings, facts: Facts, profile: str) -> Families:
-    """The original's choice: IPv6 in a pod that has nothing else, or when it is asked for.
+def _families(facts: Facts, *, both: bool) -> Families:
+    """The original's choice: IPv6 in a pod that has nothing else, or an address of each and the wish for both.
 
-    A proxy that wasn't told of IPv6 doesn't listen there, and whatever is led to it would be refused.
+    A mesh has the wish for all of its pods. A proxy that wasn't told of IPv6 doesn't listen there, and whatever is led
+    to it would be refused.
     """
-    if profile == "meshnet" or wants_both_families(settings.given):
-        return "auto"
-    if facts.global_ipv6 and not facts.global_ipv4:
+    if facts.global_ipv6 and (both or not facts.global_ipv4):
         return (4, 6)
     if facts.global_ipv6:
         _say("note: IPv6 is left alone as there is an IPv4 address; --dual-stack (ISTIO_DUAL_STACK) captures both")
-    return (4,)
+    return facts.families if both and not facts.global_ipv4 else (4,)
 
 
 def _user(name: str) -> int | None:
@@ -278,7 +311,13 @@ def _group(name: str) -> int | None:
 
 
 def _say(line: str) -> None:
-    print(f"meshnet-init: {line}", file=sys.stderr)
+    """A line on standard error, at once; nothing when nobody can be told."""
+    if sys.stderr is None:
+        return  # closed before we came; print would take standard output instead
+    try:
+        print(f"meshnet-init: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        return  # nor can this be told
 
 
 def _json(data: Any) -> None:

@@ -64,24 +64,30 @@ def place_of(netns: str | None, pid: int | None) -> Where:
 
 def read_document(spec: str) -> Document:
     """The document that the SPEC argument names; ``-`` is standard input."""
-    from meshnet.model.errors import UsageError
     from meshnet.spec.load import load_text
 
-    if spec == "-":
+    return load_text(*read_text(spec))
+
+
+def read_text(file: str, what: str = "spec") -> tuple[str, str]:
+    """The text of a file or, for ``-``, of standard input, and its name in messages."""
+    from meshnet.model.errors import UsageError
+
+    if file == "-":
         text = sys.stdin.buffer.read(LARGEST_SPEC + 1)
         name = "<stdin>"
     else:
-        name = spec
+        name = file
         try:
-            with open(spec, "rb") as file:
-                text = file.read(LARGEST_SPEC + 1)
+            with open(file, "rb") as opened:
+                text = opened.read(LARGEST_SPEC + 1)
         except OSError as error:
             raise UsageError(
-                f"can't read {spec}: {error.strerror}", hint="a spec's file name, or - for stdin"
+                f"can't read {file}: {error.strerror}", hint=f"a {what}'s file name, or - for stdin"
             ) from error
     if len(text) > LARGEST_SPEC:
-        raise UsageError(f"{name} is larger than {LARGEST_SPEC >> 20} MiB", hint="is this a spec?")
+        raise UsageError(f"{name} is larger than {LARGEST_SPEC >> 20} MiB", hint=f"is this a {what}?")
     try:
-        return load_text(text.decode("utf-8"), name)
+        return text.decode("utf-8"), name
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8 (byte {error.start})", hint="save the spec as UTF-8") from error
+        raise UsageError(f"{name} is not UTF-8 (byte {error.start})", hint=f"save the {what} as UTF-8") from error

@@ -30,6 +30,14 @@ def predict(spec: Spec, flow: Flow) -> Prediction:
 def _arriving(spec: Spec, flow: Flow) -> Prediction:
     if any(_is_interface(name, flow.interface) for name in spec.interfaces.guest):
         return _left_alone(spec, flow) or _asks_dns(spec, flow) or _wanted_outbound(spec, flow)
+    for network in spec.interfaces.networks:
+        blocks = [block for block in network.cidrs if block.family == flow.family]
+        if not blocks or not _is_interface(network.interface, flow.interface):
+            continue
+        if not _within(blocks, flow.family, flow.destination):
+            return _left_alone(spec, flow) or _asks_dns(spec, flow) or _wanted_outbound(spec, flow)
+        if flow.transport == "udp" and not _left_alone(spec, flow) and (asked := _asks_dns(spec, flow)):
+            return asked
     return _inbound(spec, flow)
 
 
@@ -45,7 +53,7 @@ def _leaving(spec: Spec, flow: Flow) -> Prediction:
     sidecar = _is_sidecar(spec, flow)
     if sidecar:
         own_pod = flow.interface == "lo" and not LOOPBACK[flow.family].holds(flow.family, flow.destination)
-        return _inbound(spec, flow) if own_pod and inbound else Prediction("direct", sidecar)
+        return _inbound(spec, flow) if own_pod and inbound and spec.inbound.own_pod else Prediction("direct", sidecar)
     if spec.outbound.groups != "*" and flow.gid not in spec.outbound.groups:
         return Prediction("direct", "outbound.groups")
     if asked := _asks_dns(spec, flow):
@@ -77,6 +85,11 @@ def _left_alone(spec: Spec, flow: Flow) -> Prediction | None:
         return Prediction("direct", "outbound.excludeCidrs")
     if flow.gid is not None and flow.gid in outbound.exclude_groups:
         return Prediction("direct", "outbound.excludeGroups")
+    for place, entry in enumerate(outbound.exclude_users):
+        port = entry.ports == "*" or _among(entry.ports, flow.port)
+        user = flow.uid is not None and any(ids.first <= flow.uid <= ids.last for ids in entry.uids)
+        if user and port and entry.transport in ("all", flow.transport):
+            return Prediction("direct", f"outbound.excludeUsers[{place}]")
     return None
 
 

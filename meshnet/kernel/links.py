@@ -174,7 +174,7 @@ def addresses(namespace: Namespace) -> tuple[Address, ...]:
 def sysctl(namespace: Namespace, key: str, word: str | int) -> None:
     """Write a sysctl of the namespace, such as ``net.ipv4.ip_forward``. ToolError when the kernel has no such key."""
     try:
-        with namespace.entered(), open(_sysctl_path(key), "w", encoding="ascii") as file:
+        with namespace.entered(), open(_sysctl_path(key), "w", encoding="utf-8") as file:
             file.write(f"{word}\n")
     except OSError as error:
         raise ToolError(f"{namespace.where}: can't set {key} to {word}: {error.strerror}") from error
@@ -183,7 +183,7 @@ def sysctl(namespace: Namespace, key: str, word: str | int) -> None:
 def read_sysctl(namespace: Namespace, key: str) -> str:
     """Read a sysctl of the namespace. ToolError when the kernel has no such key."""
     try:
-        with namespace.entered(), open(_sysctl_path(key), encoding="ascii") as file:
+        with namespace.entered(), open(_sysctl_path(key), encoding="utf-8") as file:
             return file.read().strip()
     except OSError as error:
         raise ToolError(f"{namespace.where}: can't read {key}: {error.strerror}") from error

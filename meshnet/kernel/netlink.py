@@ -50,10 +50,10 @@ class Netlink:
     OSError with the kernel's number when it refuses; ToolError when there is no answer, or none that can be read.
     """
 
-    __slots__ = ("_sequence", "_socket", "what")
+    __slots__ = ("_sequence", "_socket", "_what")
 
     def __init__(self, protocol: int, what: str) -> None:
-        self.what = what
+        self._what = what
         self._sequence = 0
         self._socket = Socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol)
         self._socket.settimeout(PATIENCE)
@@ -83,14 +83,14 @@ class Netlink:
             if whole and (pieces < 2 or found == before):
                 return found
             before = found
-        raise ToolError(f"{self.what} change faster than they can be read", hint="try again")
+        raise ToolError(f"{self._what} change faster than they can be read", hint="try again")
 
     def carry_out(self, batch: bytes) -> int:
         """Send messages of which the last asks for an acknowledgement: the number of the first refusal, or 0."""
         self._socket.send(batch)
-        _, kind, _, body = messages(self._received(), self.what)[0]
+        _, kind, _, body = messages(self._received(), self._what)[0]
         if kind != ERROR:
-            raise ToolError(f"{self.what}: an answer of kind {kind} from the kernel")
+            raise ToolError(f"{self._what}: an answer of kind {kind} from the kernel")
         return _code(body)
 
     def _listed(self) -> tuple[list[bytes], int, bool]:
@@ -99,7 +99,7 @@ class Netlink:
         pieces, whole = 0, True
         while True:
             count = len(found)
-            for sequence, kind, flags, body in messages(self._received(), self.what):
+            for sequence, kind, flags, body in messages(self._received(), self._what):
                 if sequence != self._sequence:
                     continue
                 whole = whole and not flags & INTERRUPTED
@@ -114,9 +114,9 @@ class Netlink:
         try:
             data, _, flags, _ = self._socket.recvmsg(BUFFER)
         except TimeoutError as error:
-            raise ToolError(f"{self.what}: no answer from the kernel") from error
+            raise ToolError(f"{self._what}: no answer from the kernel") from error
         if flags & MSG_TRUNC:
-            raise ToolError(f"{self.what}: the kernel's answer is longer than {BUFFER} bytes")
+            raise ToolError(f"{self._what}: the kernel's answer is longer than {BUFFER} bytes")
         return data
 
 

@@ -258,7 +258,7 @@ def lock_within(fd: int, timeout: float, busy: str) -> None:
 
 def missing_capabilities(wanted: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the capabilities that this thread has not in its effective set (proc_pid_status(5), CapEff)."""
-    with open("/proc/thread-self/status", encoding="ascii", errors="replace") as file:
+    with open("/proc/thread-self/status", encoding="utf-8", errors="replace") as file:
         effective = next((int(line.split()[1], 16) for line in file if line.startswith("CapEff:")), 0)
     return tuple(name for name in wanted if not effective >> CAPABILITIES[name] & 1)
 

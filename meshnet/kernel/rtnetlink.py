@@ -37,6 +37,9 @@ LOOPBACK = 1
 GLOBAL = 0
 """RT_SCOPE_UNIVERSE of linux/rtnetlink.h."""
 
+LINK_LOCAL4 = bytes((169, 254))
+"""RFC 3927. Pods of an IPv6 cluster have one for their way out to IPv4; it has global scope, and nobody reaches it."""
+
 
 @value
 class SeenRule:
@@ -89,12 +92,15 @@ class SeenRouting:
 
 def read(family: Family, protocol: int = 0) -> SeenRouting:
     """Rules and routes of all tables that bear a protocol (0: any), and the addresses of ``lo``. ToolError."""
-    with Netlink(ROUTE, f"IPv{family} rules and routes") as netlink:
-        # Addresses first: what comes first on a socket comes in small pieces, and of rules one might be missed.
-        held = _addresses(netlink, family)
-        rules = [_rule(family, body) for body in _listed(netlink, GET_RULE, family, bytes(11))]
-        # A gateway may hold a million routes of a routing daemon: the kernel leaves out those of other protocols.
-        routes = _listed(netlink, GET_ROUTE, family, struct.pack("=4xB6x", protocol))
+    try:
+        with Netlink(ROUTE, f"IPv{family} rules and routes") as netlink:
+            # Addresses first: what comes first on a socket comes in small pieces, and of rules one might be missed.
+            held = _addresses(netlink, family)
+            rules = [_rule(family, body) for body in _listed(netlink, GET_RULE, family, bytes(11))]
+            # A gateway may hold a million routes of a routing daemon: the kernel leaves out those of other protocols.
+            routes = _listed(netlink, GET_ROUTE, family, struct.pack("=4xB6x", protocol))
+    except OSError as error:
+        raise ToolError(f"can't read IPv{family} rules and routes: {error.strerror}") from error
     return SeenRouting(
         tuple(rule for rule in rules if protocol in (0, rule.protocol)),
         tuple(_route(family, body) for body in routes if protocol in (0, body[5])),
@@ -104,8 +110,11 @@ def read(family: Family, protocol: int = 0) -> SeenRouting:
 
 def addresses(family: Family) -> tuple[SeenAddress, ...]:
     """Every address of a family that an interface has. ToolError."""
-    with Netlink(ROUTE, f"IPv{family} addresses") as netlink:
-        return _addresses(netlink, family)
+    try:
+        with Netlink(ROUTE, f"IPv{family} addresses") as netlink:
+            return _addresses(netlink, family)
+    except OSError as error:
+        raise ToolError(f"can't read IPv{family} addresses: {error.strerror}") from error
 
 
 def _addresses(netlink: Netlink, family: Family) -> tuple[SeenAddress, ...]:
@@ -124,7 +133,7 @@ def _listed(netlink: Netlink, kind: int, family: Family, rest: bytes) -> list[by
     except OSError as error:
         if error.errno in (errno.EAFNOSUPPORT, errno.EOPNOTSUPP):
             return []
-        raise ToolError(f"can't read {netlink.what}: {error.strerror}") from error
+        raise
 
 
 def _rule(family: Family, body: bytes) -> SeenRule:
@@ -167,7 +176,8 @@ def _address(family: Family, body: bytes) -> SeenAddress:
     _, bits, _, scope, index = struct.unpack_from("=4BI", body)
     found = attributes(body, 8)
     own = found[IFA_LOCAL] if IFA_LOCAL in found else found[IFA_ADDRESS]
-    return SeenAddress(_block(family, own, bits), index == LOOPBACK, scope == GLOBAL)
+    is_global = scope == GLOBAL and (family == 6 or own[:2] != LINK_LOCAL4)
+    return SeenAddress(_block(family, own, bits), index == LOOPBACK, is_global)
 
 
 def _number(found: dict[int, bytes], kind: int, otherwise: int = 0) -> int:

@@ -41,7 +41,7 @@ def program(family: Family, variant: Variant, verb: str = "") -> str:
 def legacy_tables(family: Family) -> tuple[str, ...]:
     """The legacy tables that the current namespace has, newest first; none when the kernel has no such tables."""
     try:
-        with open(f"/proc/thread-self/net/{NAMES[family]}", encoding="ascii") as file:
+        with open(f"/proc/thread-self/net/{NAMES[family]}", encoding="utf-8") as file:
             return tuple(file.read().split())
     except FileNotFoundError:
         return ()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from meshnet.model.cidr import Family
+    from meshnet.model.spec import IdRange
 
     Table = Literal["raw", "mangle", "nat"]
     Hook = Literal["PREROUTING", "OUTPUT"]
@@ -74,6 +75,13 @@ class Owner:
     kind: Literal["uid", "gid"]
     ids: tuple[int, ...]
     negated: bool = False
+
+
+@value
+class OwnerWithin:
+    """The user of the socket that sent the packet is in one of the ranges; only in OUTPUT, as ``Owner``."""
+
+    ranges: tuple[IdRange, ...]
 
 
 @value
@@ -182,6 +190,7 @@ if TYPE_CHECKING:
         | SourcePorts
         | DestinationPorts
         | Owner
+        | OwnerWithin
         | MarkIs
         | ConnmarkIs
         | CtState

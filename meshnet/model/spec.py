@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from meshnet.model import names
 from meshnet.model.cidr import Cidr, read_cidr
+from meshnet.model.errors import Wrong
 from meshnet.model.marks import Mark
 from meshnet.model.ports import PortRange
 from meshnet.model.value import value
@@ -26,12 +27,35 @@ if TYPE_CHECKING:
     DnsCapture = Literal["off", "resolvers", "all"]
     Families = tuple[Family, ...] | Literal["auto"]
     Profile = Literal["meshnet", "istio"]
+    Transports = Literal["tcp", "udp", "all"]
 
 ALL: Literal["*"] = "*"
 
 
+HIGHEST_ID = 4294967294
+"""The id above it is the kernel's "no id" (uid_t -1)."""
+
+
 def port(number: int) -> PortRange:
     return PortRange(number, number)
+
+
+@value
+class IdRange:
+    """User ids ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.last <= HIGHEST_ID:
+            raise Wrong(f"no range of ids ({self.first}-{self.last})", f"0 to {HIGHEST_ID}, the lower end first")
+
+    def covers(self, number: int) -> bool:
+        return self.first <= number <= self.last
+
+    def __str__(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
 
 @value
@@ -56,10 +80,20 @@ class Inbound:
     exclude_sources: tuple[Cidr, ...] = ()
     tunnel_port: int | None = names.TUNNEL_PORT
     original_source: bool = True
+    own_pod: bool = True
 
     @property
     def active(self) -> bool:
         return self.mode != "none" and self.ports != ()
+
+
+@value
+class UserExclusion:
+    """What users send that is never captured: everything, or what goes to some ports by one transport."""
+
+    uids: tuple[IdRange, ...]
+    ports: Ports = ALL
+    transport: Transports = "all"
 
 
 @value
@@ -72,6 +106,7 @@ class Outbound:
     exclude_ports: tuple[PortRange, ...] = ()
     groups: Groups = ALL
     exclude_groups: tuple[int, ...] = ()
+    exclude_users: tuple[UserExclusion, ...] = ()
     loopback_cidr: Cidr = read_cidr("127.0.0.1/32")
 
     @property
@@ -87,11 +122,25 @@ class Dns:
 
 
 @value
+class InterfaceNetwork:
+    """An interface and the network behind it: a block of each family that it has."""
+
+    interface: str
+    cidrs: tuple[Cidr, ...]
+
+
+@value
 class Interfaces:
     """Interface names; a trailing ``+`` stands for any rest, as in iptables."""
 
     exclude: tuple[str, ...] = ()
     guest: tuple[str, ...] = ()
+    networks: tuple[InterfaceNetwork, ...] = ()
+
+    @property
+    def capturing(self) -> tuple[str, ...]:
+        """Those by which outbound traffic comes in."""
+        return (*self.guest, *(network.interface for network in self.networks))
 
 
 @value

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from meshnet.model.flow import Prediction, Way
     from meshnet.model.ports import PortRange
     from meshnet.model.program import Transport
-    from meshnet.model.spec import Spec
+    from meshnet.model.spec import InterfaceNetwork, Spec
     from meshnet.probe.scene import Lane, Scene
 
     T = TypeVar("T")
@@ -83,7 +83,7 @@ class Author:
         self.plain = plain_port(spec)
         taken = {*spec.sidecar.uids, *spec.sidecar.gids, *spec.outbound.exclude_groups}
         groups = () if spec.outbound.groups == "*" else spec.outbound.groups
-        self.free = next(number for number in range(FREE_ID, FREE_ID + 10**6) if number not in {*taken, *groups})
+        self.free = free_id(spec, {*taken, *groups})
         usable = [group for group in groups if group not in taken]
         self.group = usable[0] if usable else self.free
 
@@ -110,6 +110,9 @@ class Author:
                 out = replace(self._app(lane.outside[self.family], self.plain), interface=name)
                 yield f"outbound: excluded interface {name}", replace(out, source=lane.pod[self.family]), place
                 continue
+            network = next((item for item in self.spec.interfaces.networks if is_listed([item.interface], name)), None)
+            if network is not None:
+                yield from ((what, inside, place) for what, inside in self._inside_network(network, flow))
             yield f"guest {name}: to outside", replace(flow, destination=lane.outside[self.family]), place
             for port in (*ends(self.spec.outbound.exclude_ports), *ends(self.spec.outbound.ports)):
                 flow = replace(flow, destination=lane.outside[self.family], port=port)
@@ -119,6 +122,16 @@ class Author:
             for transport in TRANSPORTS:
                 query = replace(flow, destination=self._resolver(lane), port=53, transport=transport)
                 yield f"guest {name}: DNS over {transport}", query, place
+
+    def _inside_network(self, network: InterfaceNetwork, flow: Flow) -> Iterator[tuple[str, Flow]]:
+        """What comes from a network and goes to the same one: inbound traffic, but for queries."""
+        for block, address in self._inside(network.cidrs):
+            inside = replace(flow, destination=address)
+            yield f"network {flow.interface}: inside {block}", inside
+            if self.spec.dns.capture != "off":
+                for transport in TRANSPORTS:
+                    query = replace(inside, port=53, transport=transport)
+                    yield f"network {flow.interface}: DNS over {transport} inside {block}", query
 
     def outbound(self) -> Iterator[tuple[str, Flow, int]]:
         outbound, outside = self.spec.outbound, self.scene.main.outside[self.family]
@@ -134,6 +147,12 @@ class Author:
                 yield f"outbound: listed CIDR {block}", self._app(address, self.plain), 0
         for group in sample(outbound.exclude_groups):
             yield f"outbound: excluded group {group}", replace(self._app(outside, self.plain), gid=group), 0
+        for place, entry in enumerate(sample(outbound.exclude_users)):
+            who = {"uid": entry.uids[-1].last, "gid": self.group}
+            for port in (self.plain,) if entry.ports == "*" else ends(entry.ports):
+                yield f"outbound: excluded users {place}, port {port}", replace(self._app(outside, port), **who), 0
+            other = replace(self._app(outside, self.plain), **who)
+            yield f"outbound: excluded users {place}, a port in no list", other, 0
         if outbound.groups != "*":
             for group in sample(outbound.groups):
                 yield f"outbound: listed group {group}", replace(self._app(outside, self.plain), gid=group), 0
@@ -178,6 +197,9 @@ class Author:
                 yield f"DNS over {transport}: application", query, 0
                 for name, change in self._identities():
                     yield f"DNS over {transport}: sidecar {name}", self._as(change, query), 0
+                for place, entry in enumerate(sample(self.spec.outbound.exclude_users)):
+                    asked_by = replace(query, uid=entry.uids[0].first)
+                    yield f"DNS over {transport}: excluded users {place}", asked_by, 0
             other = self._query(self.scene.main.outside[self.family], transport)
             yield f"DNS over {transport}: another resolver", other, 0
 
@@ -266,9 +288,17 @@ def _candidates(block: Cidr) -> Iterable[int]:
     return (block.network + offset for offset in offsets if 0 <= offset < size)
 
 
+def free_id(spec: Spec, taken: set[int]) -> int:
+    """An id that the spec names nowhere; where its ranges of users leave none near, the first that is no single id."""
+    ranges = [ids for entry in spec.outbound.exclude_users for ids in entry.uids]
+    near = [number for number in range(FREE_ID, FREE_ID + 1000) if number not in taken]
+    return next((number for number in near if not any(ids.covers(number) for ids in ranges)), near[0])
+
+
 def plain_port(spec: Spec) -> int:
     """A port that no list of the spec names, so that only what holds for all ports decides about it."""
     lists = [spec.inbound.exclude_ports, spec.outbound.exclude_ports, spec.outbound.ports]
+    lists += [entry.ports for entry in spec.outbound.exclude_users if entry.ports != "*"]
     if spec.inbound.ports != "*":
         lists.append(spec.inbound.ports)
     own: set[int | None] = {spec.outbound.port, spec.dns.port, spec.inbound.tunnel_port, 53}

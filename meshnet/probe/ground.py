@@ -88,14 +88,14 @@ class Ground:
                 self._routes.append(destination)
 
     def _free_name(self) -> str:
-        patterns = (*self.spec.interfaces.exclude, *self.spec.interfaces.guest)
+        patterns = (*self.spec.interfaces.exclude, *self.spec.interfaces.capturing)
         present = links.names(self.pod)
         return next(name for name in NAMES if name not in present and not is_listed(patterns, name))
 
     def _others(self) -> Iterator[tuple[str, str]]:
-        """Cables for excluded and guest interfaces; those that exist and lead elsewhere are left alone and named."""
+        """Cables for interfaces with a meaning; those that exist and lead elsewhere are left alone and named."""
         present = links.names(self.pod)
-        for pattern in (*self.spec.interfaces.exclude, *self.spec.interfaces.guest):
+        for pattern in (*self.spec.interfaces.exclude, *self.spec.interfaces.capturing):
             name = pattern[:-1] + "0" if pattern.endswith("+") else pattern
             if name in present or (pattern.endswith("+") and is_listed([pattern], self.cables[0].lane.interface)):
                 yield pattern, "exists in the pod and leads elsewhere: a packet can't be sent in by it"

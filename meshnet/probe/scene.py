@@ -30,7 +30,7 @@ class Lane:
 
 @value
 class Scene:
-    """``lanes[0]`` is the pod's ordinary interface; the others stand for excluded and guest interfaces.
+    """``lanes[0]`` is the pod's ordinary interface; the others stand for interfaces with a meaning of their own.
 
     ``absent``: interfaces of the spec that nothing can be sent by, each with the reason.
     """

@@ -185,9 +185,9 @@ class Run:
         return (number for number in range(len(self._wanted)) if number not in self._seen)
 
     def _may_be_silent(self, number: int) -> bool:
-        """A guest's packet that nobody captures is forwarded or dropped by the pod's routing: nobody answers."""
+        """What comes in for others and nobody captures is forwarded or dropped by the pod's routing: no answer."""
         probe = self._wanted[number]
-        guest = probe.flow.way == "in" and is_listed(self._spec.interfaces.guest, probe.flow.interface)
+        guest = probe.flow.way == "in" and is_listed(self._spec.interfaces.capturing, probe.flow.interface)
         return guest and probe.predicted.disposition == "direct"
 
     def _on_server(self, server: socket.socket) -> None:

@@ -25,6 +25,7 @@ from meshnet.model.program import (
     MarkIs,
     OutInterface,
     Owner,
+    OwnerWithin,
     Protocol,
     Redirect,
     RestoreMark,
@@ -129,6 +130,8 @@ def _match(match: Match, transport: str) -> Sequence[str]:  # noqa: C901 (one ca
         case Owner(kind, ids, negated):
             words = [f"-m owner {_not(negated)}--{kind}-owner {number}" for number in ids]
             return (" ".join(words),) if negated else words
+        case OwnerWithin(ranges):
+            return [f"-m owner --uid-owner {ids}" for ids in ranges]
         case MarkIs(mark, negated):
             return (f"-m mark {_not(negated)}--mark {mark}",)
         case ConnmarkIs(mark, negated):

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from meshnet.model.spec import Spec
 
 
+GROUPS_IN_A_RULE = 47
+"""Each is a match of five words, and iptables takes 255 words for one rule (MAX_ARGC, iptables/xshared.h). The comment
+and the longest target, that of a log rule, need 14."""
+
+
 @value
 class Conflict:
     """``involved`` are the fields that decide it, without list places; ``path`` is where a person looks first."""
@@ -114,16 +119,51 @@ def _ports(spec: Spec) -> Iterator[Conflict]:
 
 
 def _interfaces(spec: Spec) -> Iterator[Conflict]:
-    for place, name in enumerate(spec.interfaces.guest):
-        for excluded in spec.interfaces.exclude:
-            wild = excluded.endswith("+")
-            if name == excluded or (wild and name.startswith(excluded[:-1])):
+    """Excluded is left alone; and what enters by one interface has one meaning."""
+    interfaces = spec.interfaces
+    named = [(f"interfaces.guest[{place}]", name) for place, name in enumerate(interfaces.guest)]
+    networks = [
+        (f"interfaces.networks[{n}].interface", network.interface) for n, network in enumerate(interfaces.networks)
+    ]
+    for path, name in (*named, *networks):
+        for excluded in interfaces.exclude:
+            if _covers(excluded, name):
                 yield Conflict(
-                    f"interfaces.guest[{place}]",
+                    path,
                     f"excluded by interfaces.exclude too ({excluded})",
                     "one of the two; an excluded interface is left alone",
-                    ("interfaces.guest", "interfaces.exclude"),
+                    (_field(path), "interfaces.exclude"),
                 )
+    for place, (path, name) in enumerate(networks):
+        for other, before in (*named, *networks[:place]):
+            if _covers(before, name) or _covers(name, before):
+                what = f"an interface that {_field(other)} is about too ({before})"
+                yield Conflict(path, what, "one entry for it", (_field(path), _field(other)))
+
+
+def _networks(spec: Spec) -> Iterator[Conflict]:
+    for place, network in enumerate(spec.interfaces.networks):
+        seen: dict[int, Cidr] = {}
+        for number, block in enumerate(network.cidrs):
+            path = f"interfaces.networks[{place}].cidrs[{number}]"
+            if block.everything:
+                what = f"every address, so that nothing goes beyond it ({block})"
+                yield Conflict(path, what, "the block behind the interface", ("interfaces.networks",))
+            if block.family in seen:  # "none of these blocks" is nothing that one rule can ask
+                what = f"a second IPv{block.family} block, beside {seen[block.family]} ({block})"
+                yield Conflict(
+                    path, what, "one of each family, such as a block that holds both", ("interfaces.networks",)
+                )
+            seen.setdefault(block.family, block)
+
+
+def _covers(pattern: str, name: str) -> bool:
+    """Whether a pattern stands for a name, or for every name of another pattern."""
+    return name == pattern or (pattern.endswith("+") and name.startswith(pattern[:-1]))
+
+
+def _field(path: str) -> str:
+    return path.partition("[")[0]
 
 
 def _dead_cidrs(spec: Spec) -> Iterator[Conflict]:
@@ -145,13 +185,14 @@ def _dead_cidrs(spec: Spec) -> Iterator[Conflict]:
 
 
 def _families(spec: Spec) -> Iterator[Conflict]:
-    if spec.families == "auto":
+    if spec.families == "auto" or spec.profile == "istio":  # one list serves pods of every kind there
         return
     lists: dict[str, tuple[Cidr, ...]] = {
         "inbound.excludeSources": spec.inbound.exclude_sources,
         "outbound.cidrs": () if spec.outbound.cidrs == "*" else spec.outbound.cidrs,
         "outbound.excludeCidrs": spec.outbound.exclude_cidrs,
         "dns.resolvers": spec.dns.resolvers,
+        **{f"interfaces.networks[{n}].cidrs": network.cidrs for n, network in enumerate(spec.interfaces.networks)},
     }
     for path, blocks in lists.items():
         for place, block in enumerate(blocks):
@@ -159,7 +200,13 @@ def _families(spec: Spec) -> Iterator[Conflict]:
                 said = block.address if path == "dns.resolvers" else block
                 what = f"an IPv{block.family} entry, and families leaves IPv{block.family} out ({said})"
                 right = f"no such entry, or ipv{block.family} in families"
-                yield Conflict(f"{path}[{place}]", what, right, (path, "families"))
+                yield Conflict(f"{path}[{place}]", what, right, (_field(path), "families"))
+
+
+def _groups(spec: Spec) -> Iterator[Conflict]:
+    if spec.outbound.groups != "*" and len(spec.outbound.groups) > GROUPS_IN_A_RULE:
+        what = f"{len(spec.outbound.groups)} groups, which iptables has to take in one rule"
+        yield Conflict("outbound.groups", what, f"at most {GROUPS_IN_A_RULE}", ("outbound.groups",))
 
 
 def _istio(spec: Spec) -> Iterator[Conflict]:
@@ -170,6 +217,9 @@ def _istio(spec: Spec) -> Iterator[Conflict]:
     asked = (
         ("sidecar.mark", spec.sidecar.mark is not None, "it knows the sidecar by uid and gid alone"),
         ("inbound.excludeSources", bool(spec.inbound.exclude_sources), "it looks at no client's address"),
+        ("inbound.ownPod", not spec.inbound.own_pod, "it takes the sidecar's calls to its own pod to the listener"),
+        ("outbound.excludeUsers", bool(spec.outbound.exclude_users), "it asks for no user but the sidecar's"),
+        ("interfaces.networks", bool(spec.interfaces.networks), "it knows interfaces without a network of their own"),
     )
     for path, there, why in asked:
         if there:
@@ -180,4 +230,4 @@ def _istio(spec: Spec) -> Iterator[Conflict]:
         yield Conflict("inbound.originalSource", what, right, ("inbound.originalSource", "inbound.mode", "profile"))
 
 
-RULES = (_identity, _range, _marks, _ports, _interfaces, _dead_cidrs, _families, _istio)
+RULES = (_identity, _range, _marks, _ports, _interfaces, _networks, _dead_cidrs, _families, _groups, _istio)

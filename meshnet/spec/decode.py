@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from meshnet.model.errors import Wrong
-from meshnet.spec.fields import FIELDS, HEAD, SPEC, Many, One, Section
+from meshnet.spec.fields import FIELDS, HEAD, SPEC, Each, Many, One, Section
 from meshnet.spec.nodes import LONGEST, Listing, Mapping, Scalar, printable, shown
 from meshnet.spec.problem import Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from meshnet.model.spec import Spec
@@ -48,6 +49,10 @@ class Decoder:
         return find_line(self.lines, self.items, path)
 
     def _fields(self, section: Section, entries: dict[str, Node], path: str) -> Any:
+        return section.made(**self._read(section, entries, path))
+
+    def _read(self, section: Section, entries: dict[str, Node], path: str) -> dict[str, object]:
+        """What could be read of a section's fields, by attribute."""
         found: dict[str, object] = {}
         for field in section.fields:
             node = entries.get(field.key)
@@ -57,7 +62,7 @@ class Decoder:
                 found[field.attribute] = self._field(field, node, f"{path}.{field.key}" if path else field.key)
             except _Refused:
                 continue
-        return section.made(**found)
+        return found
 
     def _field(self, field: Field, node: Node, path: str) -> object:
         match field.shape:
@@ -65,6 +70,8 @@ class Decoder:
                 return self._section(field.shape, node, path)
             case Many():
                 return self._many(field.shape, node, path)
+            case Each():
+                return self._each(field.shape, node, path)
             case One():
                 if field.shape.optional and isinstance(node, Scalar) and node.null:
                     return None
@@ -92,15 +99,35 @@ class Decoder:
             raise self._wrong(node.line, path, f"keys and values in place of a list ({shown(node)})", rights)
         if len(node.items) < shape.least:
             raise self._wrong(node.line, path, "an empty list ([])", rights)
-        return self._list(shape.kind, node, path)
+        return self._list(lambda item, place: self._word(shape.kind, item, place, empty="an empty item"), node, path)
 
-    def _list(self, kind: Kind, node: Listing, path: str) -> tuple[object, ...]:
+    def _each(self, shape: Each, node: Node, path: str) -> object:
+        if not isinstance(node, Listing):
+            what = "nothing is given" if isinstance(node, Scalar) and (node.null or not node.text) else "no list"
+            right = f"a list, such as [{_example(shape)}]; [] for none"
+            raise self._wrong(node.line, path, f"{what} ({shown(node)})", right)
+        return self._list(lambda item, place: self._entry(shape, item, place), node, path)
+
+    def _entry(self, shape: Each, node: Node, path: str) -> object:
+        if not isinstance(node, Mapping):
+            raise self._wrong(node.line, path, f"no keys and values ({shown(node)})", _example(shape))
+        before = len(self.problems)
+        entries = self._entries(node, path, [field.key for field in shape.entry.fields])
+        for key in shape.needs:
+            if key not in entries:
+                self._wrong(node.line, f"{path}.{key}", "missing", f"such as in {_example(shape)}")
+        found = self._read(shape.entry, entries, path)
+        if len(self.problems) > before:
+            raise _Refused
+        return shape.entry.made(**found)
+
+    def _list(self, read: Callable[[Node, str], object], node: Listing, path: str) -> tuple[object, ...]:
         self.items[path] = [item.line for item in node.items]
         first: dict[object, int] = {}
         before = len(self.problems)
         for place, item in enumerate(node.items):
             try:
-                found = self._word(kind, item, f"{path}[{place}]", empty="an empty item")
+                found = read(item, f"{path}[{place}]")
             except _Refused:
                 continue
             if found in first:
@@ -157,14 +184,22 @@ class _Refused(Exception):
 
 def find_line(lines: dict[str, int], items: dict[str, list[int]], path: str) -> int:
     """The line of ``path`` among the lines of keys and list items, or of the nearest thing around it."""
-    base, bracket, place = path.partition("[")
-    places = items.get(base, []) if bracket else []
-    index = place.removesuffix("]")
-    if index.isdecimal() and int(index) < len(places):
-        return places[int(index)]
-    while base and base not in lines:
-        base = base.rpartition(".")[0]
-    return lines.get(base, 1)
+    while path and path not in lines:
+        base, bracket, place = path.rpartition("[")
+        index = place.removesuffix("]")
+        if not bracket or not path.endswith("]"):
+            path = path.rpartition(".")[0]
+        elif index.isdecimal() and int(index) < len(items.get(base, ())):
+            return items[base][int(index)]
+        else:
+            path = base
+    return lines.get(path, 1)
+
+
+def _example(shape: Each) -> str:
+    from meshnet.spec.dump import word_of
+
+    return word_of(shape.entry, shape.example, shape.needs)
 
 
 def _touches(path: str, wrong: str) -> bool:

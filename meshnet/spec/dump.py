@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from meshnet.model.cidr import Cidr
 from meshnet.model.ports import PortRange
-from meshnet.spec.fields import FAMILY, HEAD, MARK, SPEC, Many, Section
+from meshnet.model.spec import IdRange
+from meshnet.spec.fields import FAMILY, HEAD, MARK, SPEC, Each, Many, Section
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from meshnet.model.spec import Spec
-    from meshnet.spec.fields import Kind
+    from meshnet.spec.fields import Field, Kind
 
 WIDEST = 100
 """Lists that would make a longer line are written one item a line."""
@@ -19,7 +20,7 @@ WIDEST = 100
 
 def document_of(spec: Spec) -> dict[str, Any]:
     """Every field in the document's form, defaults too: dict, list, str, int, bool and None."""
-    return {**HEAD, **_section(SPEC, spec)}
+    return {**HEAD, **section_of(SPEC, spec)}
 
 
 def to_yaml(spec: Spec) -> str:
@@ -30,18 +31,22 @@ def to_yaml(spec: Spec) -> str:
         if isinstance(field.shape, Section):
             lines.append(f"{field.key}:")
             for inner in field.shape.fields:
-                assert not isinstance(inner.shape, Section)
-                lines += _lines(f"  {inner.key}", inner.shape.kind, document[field.key][inner.key])
+                lines += _lines(f"  {inner.key}", inner, document[field.key][inner.key])
         else:
-            lines += _lines(field.key, field.shape.kind, document[field.key])
+            lines += _lines(field.key, field, document[field.key])
     return "\n".join(lines) + "\n"
+
+
+def word_of(section: Section, item: object, keys: tuple[str, ...] = ()) -> str:
+    """A section on one line, in brackets; with ``keys`` only these of its fields."""
+    return _mapping(section, section_of(section, item), keys)
 
 
 def plain(kind: Kind, item: object) -> str | int | bool | None:
     """One word's value in the document's form."""
     match item:
-        case PortRange():
-            return item.first if item.single else str(item)
+        case PortRange() | IdRange():
+            return item.first if item.first == item.last else str(item)
         case Cidr():
             return str(item) if kind.key in ("cidr", "loopbackCidr") else item.address
         case int() if kind.key == FAMILY.key:
@@ -51,13 +56,16 @@ def plain(kind: Kind, item: object) -> str | int | bool | None:
     raise TypeError(f"no {kind.key} of a spec: {item!r}")
 
 
-def _section(section: Section, item: object) -> dict[str, Any]:
+def section_of(section: Section, item: object) -> dict[str, Any]:
+    """A section's value in the document's form."""
     found: dict[str, Any] = {}
     for field in section.fields:
         there = getattr(item, field.attribute)
         match field.shape:
             case Section():
-                found[field.key] = _section(field.shape, there)
+                found[field.key] = section_of(field.shape, there)
+            case Each():
+                found[field.key] = [section_of(field.shape.entry, entry) for entry in there]
             case Many() if not isinstance(there, str):
                 found[field.key] = [plain(field.shape.kind, entry) for entry in there]
             case _:
@@ -65,13 +73,29 @@ def _section(section: Section, item: object) -> dict[str, Any]:
     return found
 
 
-def _lines(key: str, kind: Kind, item: object) -> list[str]:
-    if not isinstance(item, list):
-        return [f"{key}: {_word(kind, item)}"]
-    words = [_word(kind, entry) for entry in item]
-    line = f"{key}: [{', '.join(words)}]"
+def _lines(key: str, field: Field, item: object) -> list[str]:
+    """A field's lines; a list that would make too long a line, or one of sections, has a line for each entry."""
     indent = " " * (len(key) - len(key.lstrip()) + 2)
-    return [line] if len(line) <= WIDEST else [f"{key}:", *(f"{indent}- {word}" for word in words)]
+    line = f"{key}: {_value(field, item)}"
+    sections = isinstance(field.shape, Each) and item
+    if not isinstance(item, list) or (len(line) <= WIDEST and not sections):
+        return [line]
+    return [f"{key}:", *(f"{indent}- {_value(field, [entry])[1:-1]}" for entry in item)]
+
+
+def _value(field: Field, item: Any) -> str:
+    shape = field.shape
+    assert not isinstance(shape, Section)
+    if isinstance(shape, Each):
+        return f"[{', '.join(_mapping(shape.entry, entry) for entry in item)}]"
+    if isinstance(item, list):
+        return f"[{', '.join(_word(shape.kind, entry) for entry in item)}]"
+    return _word(shape.kind, item)
+
+
+def _mapping(section: Section, item: dict[str, Any], keys: tuple[str, ...] = ()) -> str:
+    kept = [field for field in section.fields if not keys or field.key in keys]
+    return f"{{{', '.join(f'{field.key}: {_value(field, item[field.key])}' for field in kept)}}}"
 
 
 def _word(kind: Kind, item: object) -> str:

@@ -9,7 +9,9 @@ from meshnet.model.cidr import read_cidr
 from meshnet.model.ports import read_port, read_ports
 from meshnet.model.spec import (
     Dns,
+    IdRange,
     Inbound,
+    InterfaceNetwork,
     Interfaces,
     Marks,
     Outbound,
@@ -17,6 +19,7 @@ from meshnet.model.spec import (
     Routing,
     Sidecar,
     Spec,
+    UserExclusion,
 )
 from meshnet.model.value import value
 from meshnet.spec import readers
@@ -64,9 +67,18 @@ class Section:
 
 
 @value
+class Each:
+    """A list of sections. ``needs`` are the keys that none of them may lack; ``example`` is one that has only these."""
+
+    entry: Section
+    needs: tuple[str, ...]
+    example: object
+
+
+@value
 class Field:
     key: str
-    shape: One | Many | Section
+    shape: One | Many | Section | Each
     says: str
 
     @property
@@ -86,6 +98,7 @@ LOOPBACK = Kind("loopbackCidr", "a loopback block", "127.0.0.1/32", readers.read
 PASSTHROUGH4 = Kind("passthroughIpv4", "a loopback address", "127.0.0.6", readers.read_passthrough4)
 PASSTHROUGH6 = Kind("passthroughIpv6", "an IPv6 address", "::6", readers.read_passthrough6)
 ID = Kind("id", "a user or group id", "1337", readers.read_id, text=False)
+IDS = Kind("ids", "an id or a range", "106-108", readers.read_ids)
 MARK = Kind("mark", "a mark", "0x539", readers.read_mark)
 TABLE = Kind("table", "a routing table", "133", readers.read_table, text=False)
 FLAG = Kind("flag", "true or false", "true", readers.read_flag, text=False)
@@ -95,6 +108,7 @@ FAMILY = Kind("family", "a family", "ipv4", family)
 INBOUND_MODE = Kind("inboundMode", "a mode", "tproxy", readers.choice("redirect", "tproxy", "none"))
 OUTBOUND_MODE = Kind("outboundMode", "a mode", "redirect", readers.choice("redirect", "none"))
 PROFILE = Kind("profile", "a profile", "istio", readers.choice("meshnet", "istio"))
+TRANSPORT = Kind("transport", "a transport", "tcp", readers.choice("tcp", "udp", "all"))
 CAPTURE = Kind("dnsCapture", "a kind of capture", "resolvers", readers.choice("off", "resolvers", "all"))
 
 SIDECAR = (
@@ -132,6 +146,22 @@ INBOUND = (
         One(FLAG),
         "Whether the application sees the client's address; false shows it the passthrough address.",
     ),
+    Field(
+        "ownPod",
+        One(FLAG),
+        "Whether the proxy's calls to the pod's own addresses are captured as if a client had called; false leaves "
+        "them alone, for a proxy that hands connections over to such an address without mark or passthrough address.",
+    ),
+)
+
+EXCLUDED_USER = (
+    Field("uids", Many(IDS, least=1), "User ids whose processes' traffic is meant."),
+    Field("ports", Many(PORTS, word="*", least=1), 'Destination ports that are meant: "*" for all.'),
+    Field(
+        "transport",
+        One(TRANSPORT),
+        "Which packets are meant: tcp, udp (DNS queries, nothing else is captured), or all.",
+    ),
 )
 
 OUTBOUND = (
@@ -147,6 +177,11 @@ OUTBOUND = (
         'Group ids whose processes are captured: "*" for all; with a list, every other process is left alone.',
     ),
     Field("excludeGroups", Many(ID), "Group ids whose processes are never captured; wins over groups."),
+    Field(
+        "excludeUsers",
+        Each(Section(UserExclusion, EXCLUDED_USER), ("uids",), UserExclusion((IdRange(106, 108),))),
+        "Users whose processes are never captured, altogether or on some ports and by one transport.",
+    ),
     Field(
         "loopbackCidr",
         One(LOOPBACK),
@@ -170,6 +205,11 @@ DNS = (
     ),
 )
 
+NETWORK = (
+    Field("interface", One(INTERFACE), "The interface; a trailing + stands for any rest of the name."),
+    Field("cidrs", Many(CIDR, least=1), "The network behind it: one block of each family that it has."),
+)
+
 INTERFACES = (
     Field(
         "exclude",
@@ -180,6 +220,16 @@ INTERFACES = (
         "guest",
         Many(INTERFACE),
         "Interfaces behind which virtual machines live: what enters by them is captured as outbound traffic.",
+    ),
+    Field(
+        "networks",
+        Each(
+            Section(InterfaceNetwork, NETWORK),
+            ("interface", "cidrs"),
+            InterfaceNetwork("docker0", (read_cidr("172.17.0.0/16"),)),
+        ),
+        "Interfaces with a network of their own, such as a bridge of containers: what enters by them and goes beyond "
+        "that network is captured as outbound traffic, all else as inbound traffic.",
     ),
 )
 

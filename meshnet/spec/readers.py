@@ -6,13 +6,11 @@ from meshnet.model.cidr import BITS, LOOPBACK, Cidr, read_address, read_cidr
 from meshnet.model.errors import Wrong
 from meshnet.model.marks import FULL
 from meshnet.model.ports import number
+from meshnet.model.spec import HIGHEST_ID, IdRange
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-HIGHEST_ID = 4294967294
-"""The id above it is the kernel's "no id" (uid_t -1)."""
 
 KERNEL_TABLES = {253: "default", 254: "main", 255: "local"}
 LONGEST_INTERFACE = 15
@@ -28,6 +26,21 @@ def read_id(word: str) -> int:
     if read > HIGHEST_ID:
         raise Wrong(f"beyond the ids ({word})", f"0 to {HIGHEST_ID}")
     return read
+
+
+def read_ids(word: str) -> IdRange:
+    """A user id, or ``first-last``."""
+    first, dash, last = word.partition("-")
+    if not dash:
+        return IdRange(read_id(word), read_id(word))
+    low, high = number(first), number(last)
+    if low is None or high is None:
+        raise Wrong(f"not a range of ids ({word})", "two decimal numbers, such as 106-108")
+    if low > high:
+        raise Wrong(f"a range that ends before it begins ({word})", f"the lower end first, {high}-{low}")
+    if high > HIGHEST_ID:
+        raise Wrong(f"beyond the ids ({word})", f"0 to {HIGHEST_ID}")
+    return IdRange(low, high)
 
 
 def read_mark(word: str) -> int:

@@ -6,7 +6,6 @@ import json
 
 from meshnet.model.spec import Spec
 from meshnet.spec.dump import to_yaml
-from meshnet.spec.fields import HEAD
 from meshnet.spec.schema import schema
 
 TYPE_CHECKING = False
@@ -43,11 +42,12 @@ Some problems lie between two fields. These are refused too:
 - A range as `inbound.port` with any mode but `redirect`.
 - Two listeners in use on one port: `inbound.port`, `inbound.tunnelPort`, `outbound.port` and `dns.port` differ.
 - Marks that are equal, or that have bits outside `marks.mask`.
-- An interface in `interfaces.guest` that `interfaces.exclude` covers.
+- An interface in `interfaces.guest` or `interfaces.networks` that `interfaces.exclude` covers, or that two of these
+  entries are about; two blocks of one family in one network, or a block of all addresses.
 - A block in `outbound.cidrs` that is in `outbound.excludeCidrs` too, or that lies inside `outbound.loopbackCidr` or
   is `::1`: it would never be captured. (Profile istio takes such lists as they are.)
-- `profile: istio` with `sidecar.mark`, `inbound.excludeSources`, or `inbound.originalSource` under `redirect`: there
-  are no such rules of istio-iptables.
+- `profile: istio` with `sidecar.mark`, `inbound.excludeSources`, `inbound.ownPod: false`, `outbound.excludeUsers`,
+  `interfaces.networks`, or `inbound.originalSource` under `redirect`: there are no such rules of istio-iptables.
 - A list entry of a family that `families` leaves out.
 """
 
@@ -59,7 +59,11 @@ def reference() -> str:
     sections = {key: part for key, part in document["properties"].items() if "properties" in part}
     parts.append(_table(document["properties"], document["$defs"]))
     for key, section in sections.items():
-        parts += [f"## {key}\n", f"{section['description']}\n", _table(section["properties"], document["$defs"])]
+        parts += [f"## {key}\n", f"{section['description']}\n", _table(section["properties"], document["$defs"], key)]
+        for inner, part in section["properties"].items():
+            if "properties" in part.get("items", {}):
+                parts += [f"### {key}.{inner}\n", "Each entry has these fields.\n"]
+                parts.append(_table(part["items"]["properties"], document["$defs"]))
     kinds = [f"| {kind['title']} | {kind['description']} |" for kind in _described(document["$defs"]).values()]
     parts += ["## Kinds of values\n", "\n".join(["| Kind | Form |", "|---|---|", *kinds]) + "\n", BETWEEN]
     return "\n".join(parts)
@@ -69,14 +73,16 @@ def _described(kinds: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {kind["title"]: kind for kind in kinds.values() if "description" in kind}
 
 
-def _table(properties: dict[str, Any], kinds: dict[str, dict[str, Any]]) -> str:
+def _table(properties: dict[str, Any], kinds: dict[str, dict[str, Any]], section: str = "") -> str:
     rows = ["| Field | Value | Default | Meaning |", "|---|---|---|---|"]
     for key, part in properties.items():
         if "properties" in part:
             rows.append(f"| [`{key}`](#{key}) | section | | {part['description']} |")
         else:
-            default = "required" if key in HEAD else f"`{json.dumps(part['default'])}`"
-            rows.append(f"| `{key}` | {_value(part, kinds)} | {default} | {part['description']} |")
+            default = f"`{json.dumps(part['default'])}`" if "default" in part else "required"
+            entries = "properties" in part.get("items", {})
+            value = f"list of: [entries](#{section}{key.lower()})" if entries else _value(part, kinds)
+            rows.append(f"| `{key}` | {value} | {default} | {part['description']} |")
     return "\n".join(rows) + "\n"
 
 

@@ -6,10 +6,9 @@ by decoding alone. What decodes is valid here; what is valid here may still have
 
 from __future__ import annotations
 
-from meshnet.model.spec import Spec
-from meshnet.spec.dump import document_of
-from meshnet.spec.fields import API_VERSION, FIELDS, HEAD, HEAD_SAYS, Many, One, Section
-from meshnet.spec.readers import HIGHEST_ID
+from meshnet.model.spec import HIGHEST_ID, Spec
+from meshnet.spec.dump import document_of, section_of
+from meshnet.spec.fields import API_VERSION, FIELDS, HEAD, HEAD_SAYS, Each, Many, One, Section
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +63,11 @@ KINDS: dict[str, dict[str, Any]] = {
         "minimum": 0,
         "maximum": HIGHEST_ID,
     },
+    "ids": {
+        "title": "id or range",
+        "description": f"A number from 0 to {HIGHEST_ID}, or a range with both ends, lower end first, such as 106-108.",
+        "anyOf": _either(0, HIGHEST_ID, "(0|[1-9][0-9]{0,9})(-(0|[1-9][0-9]{0,9}))?"),
+    },
     "mark": {
         "title": "mark",
         "description": "A number of 32 bits, not 0; hexadecimal (0x539) or decimal.",
@@ -93,6 +97,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "inboundMode": {"title": "mode", "enum": ["redirect", "tproxy", "none"]},
     "outboundMode": {"title": "mode", "enum": ["redirect", "none"]},
     "profile": {"title": "profile", "enum": ["meshnet", "istio"]},
+    "transport": {"title": "transport", "enum": ["tcp", "udp", "all"]},
     "dnsCapture": {
         "title": "capture",
         "description": "Write off in quotes: YAML 1.1 readers take the bare word for false.",
@@ -122,7 +127,10 @@ def _properties(fields: tuple[Field, ...], defaults: dict[str, Any]) -> dict[str
 
 
 def _property(field: Field, default: Any) -> dict[str, Any]:
+    form: dict[str, Any]
     match field.shape:
+        case Each():
+            form = {"type": "array", "items": _entry(field.shape), "uniqueItems": True}
         case Section():
             return {
                 "description": field.says,
@@ -133,10 +141,22 @@ def _property(field: Field, default: Any) -> dict[str, Any]:
             }
         case One():
             kind = {"$ref": f"#/$defs/{field.shape.kind.key}"}
-            form: dict[str, Any] = {"anyOf": [kind, {"type": "null"}]} if field.shape.optional else kind
+            form = {"anyOf": [kind, {"type": "null"}]} if field.shape.optional else kind
         case Many():
             form = _many(field.shape)
     return {"description": field.says, **form, "default": default}
+
+
+def _entry(shape: Each) -> dict[str, Any]:
+    properties = _properties(shape.entry.fields, section_of(shape.entry, shape.example))
+    for key in shape.needs:
+        del properties[key]["default"]
+    return {
+        "type": "object",
+        "required": list(shape.needs),
+        "properties": properties,
+        "additionalProperties": False,
+    }
 
 
 def _many(shape: Many) -> dict[str, Any]:

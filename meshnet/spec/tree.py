@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from meshnet.spec.nodes import Node
 
 DEEPEST = 16
-"""A spec is four levels deep. A document of brackets is stopped here, before it takes the parser's time."""
+"""A spec is six levels deep. A document of brackets is stopped here, before it takes the parser's time."""
 
 EXAMPLE = "apiVersion: meshnet/v1, kind: Interception, and what to intercept"
 
@@ -146,7 +146,7 @@ def _events(text: str) -> Iterator[Any]:
 
 
 def _too_deep(line: int) -> _Stop:
-    return _Stop(line, f"nested more than {DEEPEST} levels deep", "a spec has four levels")
+    return _Stop(line, f"nested more than {DEEPEST} levels deep", "a spec has six levels")
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> _Stop:

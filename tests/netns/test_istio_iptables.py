@@ -9,7 +9,8 @@ import pytest
 
 from meshnet.model.cidr import read_cidr
 from meshnet.model.facts import Facts
-from meshnet.spec.dialects.istio import Directory, Word, spec_of
+from meshnet.spec.dialects.istio import Directory, spec_of
+from meshnet.spec.dialects.istio_options import Word
 from tests import conformance
 from tests.netns import golden
 

@@ -16,7 +16,8 @@ def sidecar(draft: Draft) -> None:
     spec = draft.spec
     for step, origin, who in identities(spec):
         draft.add(("nat", OUT), f"out.sidecar.{step}", [who], Return(), origin)
-    if spec.inbound.mode == "tproxy" and spec.inbound.active and spec.sidecar.mark is not None:
+    marks_own_pod = spec.inbound.mode == "tproxy" and spec.inbound.active and spec.inbound.own_pod
+    if marks_own_pod and spec.sidecar.mark is not None:
         # Marking the call to the own pod took the bits by which this sidecar is known.
         own: list[Match] = [MarkIs(spec.marks.outbound_mark)]
         draft.add(("nat", OUT), "out.sidecar.own-pod", own, Return(), "sidecar.mark")

@@ -45,7 +45,7 @@ def redirect(draft: Draft) -> None:
 
 def redirect_own_pod(draft: Draft) -> None:
     """The sidecar calls its own pod: through the inbound listener, like any other client."""
-    if draft.spec.inbound.mode != "redirect" or not draft.spec.inbound.active:
+    if draft.spec.inbound.mode != "redirect" or not _takes_own_pod(draft):
         return
     for step, origin, who in identities(draft.spec):
         for family in draft.families:
@@ -88,7 +88,7 @@ def tproxy(draft: Draft) -> None:
 
 def tproxy_own_pod_enter(draft: Draft) -> None:
     """Only packets of the direction in which the sidecar called: marking its replies would divert them to itself."""
-    if draft.spec.inbound.mode != "tproxy" or not draft.spec.inbound.active:
+    if draft.spec.inbound.mode != "tproxy" or not _takes_own_pod(draft):
         return
     matches: list[Match] = [TO_LOOPBACK_INTERFACE, TCP, CtDirection("ORIGINAL")]
     draft.add(("mangle", OUT), "out.own-pod.enter", matches, Jump(SELF), "inbound.mode")
@@ -96,13 +96,18 @@ def tproxy_own_pod_enter(draft: Draft) -> None:
 
 def tproxy_own_pod(draft: Draft) -> None:
     """The sidecar calls its own pod: a mark leads the packet to TPROXY when it comes back in by ``lo``."""
-    if draft.spec.inbound.mode != "tproxy" or not draft.spec.inbound.active:
+    if draft.spec.inbound.mode != "tproxy" or not _takes_own_pod(draft):
         return
     mark = draft.spec.marks.outbound_mark
     for step, origin, who in identities(draft.spec):
         for family in draft.families:
             matches: list[Match] = [off_loopback(family), who]
             draft.add(("mangle", SELF), f"self.own-pod.{step}", matches, SetMark(mark), origin, family)
+
+
+def _takes_own_pod(draft: Draft) -> bool:
+    """Not of a sidecar whose last step is a plain connection to the pod's address: it would come back to itself."""
+    return draft.spec.inbound.active and draft.spec.inbound.own_pod
 
 
 def _exclusions(draft: Draft, table: Table) -> None:

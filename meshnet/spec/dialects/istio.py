@@ -1,7 +1,7 @@
 """istio-iptables' settings to a Spec, whether they were given as flags, variables or annotations.
 
-As strict as the rest of the spec's readers, but for what is usual there: a comma at the end of a list, blanks around
-its items, port ranges with a colon, and blocks with host bits, which the tools cut off without a word (127.0.0.1/8).
+As strict as the rest of the spec's readers, but for what is usual there: empty items of a list, blanks around the
+others, port ranges with a colon, and blocks with host bits, which the tools cut off without a word (127.0.0.1/8).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from meshnet.model.spec import Dns, Inbound, Interfaces, Marks, Outbound, Routin
 from meshnet.model.value import replace, value
 from meshnet.spec import readers
 from meshnet.spec.check import conflicts
-from meshnet.spec.dialects.istio_options import RULES
+from meshnet.spec.dialects.istio_options import RULES, read_truth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from meshnet.model.cidr import Cidr
     from meshnet.model.ports import PortRange
     from meshnet.model.spec import Families, InboundMode, Profile
+    from meshnet.spec.dialects.istio_options import Word
 
     Lookup = Callable[[str], int | None]
 
@@ -38,19 +39,12 @@ WHERE = {
     "outbound.cidrs": "istio-service-cidr",
     "outbound.excludeCidrs": "istio-service-exclude-cidr",
     "outbound.loopbackCidr": "istio-outbound-ipv4-loopback-cidr",
+    "outbound.groups": "istio-outbound-owner-groups",
     "interfaces.guest": "kube-virt-interfaces",
     "marks.inbound": "istio-inbound-tproxy-mark",
     "marks.outbound": "istio-inbound-tproxy-mark",
 }
 """Which option a conflict between fields of the spec is about."""
-
-
-@value
-class Word:
-    """What was given for an option, and how a message calls the place where it was given."""
-
-    text: str
-    label: str
 
 
 def nobody(name: str) -> int | None:
@@ -106,7 +100,7 @@ def _spec(read: _Reader, profile: Profile, families: Families) -> Spec:
     spec = Spec(
         name="istio",
         profile=profile,
-        families=(4, 6) if read.flag("dual-stack") else families,
+        families=(4, 6) if exact and families == "auto" and read.flag("dual-stack") else families,
         sidecar=Sidecar(uids, gids),
         inbound=_inbound(read, mode),
         outbound=_outbound(read),
@@ -138,8 +132,8 @@ def _inbound(read: _Reader, mode: InboundMode) -> Inbound:
 def _outbound(read: _Reader) -> Outbound:
     return Outbound(
         port=read.one("envoy-port", read_port, names.OUTBOUND_PORT),
-        cidrs=read.some_or_all("istio-service-cidr", _block, ()),
-        exclude_cidrs=read.many("istio-service-exclude-cidr", _block),
+        cidrs=read.some_or_all("istio-service-cidr", read_block, ()),
+        exclude_cidrs=read.many("istio-service-exclude-cidr", read_block),
         ports=read.many("istio-outbound-ports", _ports),
         exclude_ports=read.many("istio-local-outbound-ports-exclude", _ports),
         groups=read.some_or_all("istio-outbound-owner-groups", read.group, "*"),
@@ -177,12 +171,9 @@ class _Reader:
         return self._try(name, read, text, default)
 
     def many(self, name: str, read: Callable[[str], Any]) -> tuple[Any, ...]:
-        items = self._text(name).split(",")
-        while len(items) > 1 and not items[-1].strip():
-            items.pop()  # a comma at the end, as scripts that build lists leave one
-        if items == [""]:
-            return ()
-        found = [self._try(name, read, item.strip(), None) for item in items]
+        # Templates that put lists together leave items empty: 15090,,15021 when there is no status port.
+        items = [item.strip() for item in self._text(name).split(",")]
+        found = [self._try(name, read, item, None) for item in items if item]
         return tuple(dict.fromkeys(item for item in found if item is not None))
 
     def some_or_all(self, name: str, read: Callable[[str], Any], default: Any) -> Any:
@@ -214,17 +205,10 @@ class _Reader:
         try:
             return read(text)
         except Wrong as wrong:
-            self.problems.append(f"{self.label(name)}: {wrong.what}: {wrong.right}")
+            from meshnet.spec.nodes import printable
+
+            self.problems.append(f"{self.label(name)}: {printable(wrong.what, 160)}: {wrong.right}")
             return default
-
-
-def read_truth(word: str) -> bool:
-    """A flag's value, in the spellings that Go's ParseBool takes."""
-    if word in ("1", "t", "T", "true", "TRUE", "True"):
-        return True
-    if word in ("0", "f", "F", "false", "FALSE", "False"):
-        return False
-    raise Wrong(f"not true or false ({word})", "true or false")
 
 
 def _id(word: str, lookup: Lookup, what: str) -> int:
@@ -246,7 +230,8 @@ def _ports(word: str) -> PortRange:
     return read_ports(word.replace(":", "-"))
 
 
-def _block(word: str) -> Cidr:
+def read_block(word: str) -> Cidr:
+    """A block or one address; host bits are cut off, as the tools do it."""
     text, slash, length = word.partition("/")
     if word == "*":
         raise Wrong("* beside other entries (*)", "* alone, or a list without it")
@@ -258,4 +243,4 @@ def _block(word: str) -> Cidr:
 
 
 def _loopback(word: str) -> Cidr:
-    return readers.read_loopback(str(_block(word)))
+    return readers.read_loopback(str(read_block(word)))

@@ -12,6 +12,9 @@ from meshnet.model.flow import Flow
 from meshnet.spec.load import load_text
 
 LISTED = "outbound: {cidrs: [127.0.0.9/32]}"
+USERS = "outbound: {excludeUsers: [{uids: [5-7], ports: [53], transport: tcp}]}"
+NETWORK = "interfaces: {networks: [{interface: br0, cidrs: [172.17.0.0/16]}]}"
+INSIDE = "interfaces: {networks: [{interface: br0, cidrs: [192.0.2.0/24]}]}\ndns: {capture: all}"
 APP = {"uid": 0, "gid": 0}
 
 
@@ -60,6 +63,16 @@ def leaving(to: str = "203.0.113.1", port: int = 80, source: str = "192.0.2.2", 
         ("", leaving(interface="lo", to="192.0.2.2", mark=0x539, uid=1337), ("direct", "inbound.originalSource")),
         ("dns: {capture: all}", leaving(port=53, transport="udp"), ("dns-proxy", "dns.capture")),
         ("dns: {capture: all}", leaving(port=53, transport="udp", uid=1337), ("direct", "sidecar.uids[0]")),
+        ("inbound: {ownPod: false}", leaving(interface="lo", to="192.0.2.2", uid=1337), ("direct", "sidecar.uids[0]")),
+        (USERS, leaving(uid=7, port=53), ("direct", "outbound.excludeUsers[0]")),
+        (USERS, leaving(uid=7), ("outbound-proxy", "outbound.cidrs")),
+        (USERS, leaving(uid=8, port=53), ("outbound-proxy", "outbound.cidrs")),
+        (NETWORK, arriving(interface="br0"), ("outbound-proxy", "outbound.cidrs")),
+        (NETWORK, arriving(interface="br1"), ("inbound-proxy", "inbound.ports")),
+        (NETWORK, arriving(interface="br0", source="2001:db8::1"), ("inbound-proxy", "inbound.ports")),
+        (INSIDE, arriving(interface="br0"), ("inbound-proxy", "inbound.ports")),
+        (INSIDE, arriving(53, interface="br0"), ("inbound-proxy", "inbound.ports")),
+        (INSIDE, arriving(53, interface="br0", transport="udp"), ("dns-proxy", "dns.capture")),
         (LISTED, leaving("127.0.0.9", interface="lo"), ("outbound-proxy", "outbound.cidrs")),
         (LISTED, leaving("127.0.0.1", interface="lo"), ("direct", "outbound.loopbackCidr")),
     ],

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pytest
 from click.testing import CliRunner
 
+from meshnet.cli import init
 from meshnet.cli.main import meshnet
 from meshnet.compile.pipeline import compile_spec
 from meshnet.model.facts import Facts
@@ -73,6 +74,29 @@ def test_a_command_on_a_page_runs(page: str, line: str, monkeypatch: pytest.Monk
     assert done.output
     if "json" in words or words[0] == "schema":
         json.loads(done.stdout)
+
+
+def init_commands() -> list[tuple[str, str]]:
+    """The lines of shell blocks with ``meshnet-init`` that only print."""
+    return [
+        (name_of(page), line)
+        for page in PAGES
+        for language, text in FENCE.findall(page.read_text(encoding="utf-8"))
+        if language == "sh"
+        for line in text.splitlines()
+        if line.startswith("meshnet-init ") and ("--print-spec" in line or "--help" in line)
+    ]
+
+
+@pytest.mark.parametrize(("page", "line"), init_commands())
+def test_a_command_of_meshnet_init_runs(page: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert init.call(shlex.split(line, comments=True)[1:], {}) == 0, f"{page}: {line}"
+    said = capsys.readouterr().out
+    assert "meshnet-init" in said or load_text(said, page).spec.profile in ("istio", "meshnet")
+
+
+def test_there_are_commands_of_meshnet_init() -> None:
+    assert {page for page, _ in init_commands()} >= {"README.md", "docs/meshnet-init.md"}
 
 
 def test_there_are_examples() -> None:

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from meshnet.kernel import rtnetlink
+from meshnet.kernel import netlink, rtnetlink
 from meshnet.kernel.rtnetlink import SeenAddress, SeenRoute, SeenRouting, SeenRule
 from meshnet.model.errors import ToolError
 from tests.unit.kernel.datagrams import done, play, refused, said
@@ -127,3 +127,13 @@ def test_any_other_refusal_is_an_error(monkeypatch):
     play(monkeypatch, refused(errno.EPERM))
     with pytest.raises(ToolError, match="can't read IPv6 rules and routes: Operation not permitted"):
         rtnetlink.read(6)
+
+
+def test_a_kernel_that_gives_no_socket_is_an_error(monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+
+    monkeypatch.setattr(netlink, "Socket", refuse)
+    for question in (rtnetlink.read, rtnetlink.addresses):
+        with pytest.raises(ToolError, match=r"can't read IPv4 .*: Address family not supported"):
+            question(4)

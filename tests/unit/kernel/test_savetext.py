@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from meshnet.kernel.savetext import sections, words
 from meshnet.model.errors import ToolError
+from meshnet.parse.words import split
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,17 @@ from meshnet.model.errors import ToolError
 )
 def test_words_are_cut_as_the_tools_cut_them(line, found):
     assert words(line) == found
+
+
+@pytest.mark.parametrize("cut", [words, split])
+@given(st.lists(st.tuples(st.booleans(), st.text('ab-\\"', min_size=1, max_size=4)), max_size=5))
+def test_words_come_back_however_they_were_quoted(cut, items):
+    """A plain word may stay bare; whichever stand in quotes, one or many, the same words are found."""
+    quoted = [
+        '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' if in_quotes or set(word) & set('\\"') else word
+        for in_quotes, word in items
+    ]
+    assert cut(" ".join(quoted)) == [word for _, word in items]
 
 
 def test_an_open_quote_is_refused():

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from meshnet.model.cidr import read_cidr
+from meshnet.model.errors import Wrong
 from meshnet.model.ports import PortRange
-from meshnet.model.spec import Inbound, Marks, Outbound, Passthrough, Sidecar, Spec, port
+from meshnet.model.spec import IdRange, Inbound, Marks, Outbound, Passthrough, Sidecar, Spec, port
 from meshnet.spec.check import problems
 
 
@@ -45,3 +46,14 @@ def test_marks_carry_their_mask() -> None:
 def test_passthrough_by_family() -> None:
     assert Passthrough().of(4) == read_cidr("127.0.0.6")
     assert Passthrough().of(6) == read_cidr("::6")
+
+
+@pytest.mark.parametrize("ends", [(2, 1), (-1, 1), (0, 4294967295)])
+def test_no_range_of_ids(ends: tuple[int, int]) -> None:
+    with pytest.raises(Wrong, match="no range of ids"):
+        IdRange(*ends)
+
+
+def test_a_range_of_ids() -> None:
+    assert [IdRange(5, 7).covers(number) for number in (4, 5, 7, 8)] == [False, True, True, False]
+    assert (str(IdRange(5, 7)), str(IdRange(5, 5))) == ("5-7", "5")

@@ -67,6 +67,31 @@ def test_every_entry_of_a_rich_spec_has_a_probe(family: int) -> None:
     assert {name: found.get(name) for name in expected} == expected
 
 
+def test_networks_and_users_have_probes() -> None:
+    text = (
+        'families: [ipv4, ipv6]\ninterfaces: {networks: [{interface: br+, cidrs: [172.17.0.0/16, "fd17::/64"]}]}\n'
+        "outbound: {excludeUsers: [{uids: [106-108], ports: [443]}, {uids: [500]}]}\ndns: {capture: all}\n"
+    )
+    found = named(probes(spec(text), scene("br0")), 4)
+    expected = {
+        "guest br0: to outside": "outbound-proxy",
+        "network br0: inside 172.17.0.0/16": "inbound-proxy",
+        "network br0: DNS over udp inside 172.17.0.0/16": "dns-proxy",
+        "network br0: DNS over tcp inside 172.17.0.0/16": "inbound-proxy",
+        "outbound: excluded users 0, port 443": "direct",
+        "outbound: excluded users 0, a port in no list": "outbound-proxy",
+        "outbound: excluded users 1, port 80": "direct",
+        "DNS over udp: excluded users 0": "dns-proxy",
+        "DNS over udp: excluded users 1": "direct",
+    }
+    assert {name: found.get(name) for name in expected} == expected
+
+
+def test_where_every_user_is_excluded_the_application_is_one_too() -> None:
+    found = named(probes(spec("outbound: {excludeUsers: [{uids: [0-4294967294]}]}\n"), scene()), 4)
+    assert found["outbound: application to outside"] == "direct"
+
+
 def test_a_family_that_is_not_asked_for_has_no_probe() -> None:
     assert {item.flow.family for item in probes(spec(RICH), scene("net5", "tap0", families=(6,)))} == {6}
 

@@ -21,6 +21,7 @@ from meshnet.model.program import (
     MarkIs,
     OutInterface,
     Owner,
+    OwnerWithin,
     Program,
     Protocol,
     Redirect,
@@ -36,6 +37,7 @@ from meshnet.model.program import (
     Tproxy,
     Zone,
 )
+from meshnet.model.spec import IdRange
 from meshnet.render.iptables import render, rule_texts
 
 TAIL = ' -m comment --comment "meshnet:t.x" -j '
@@ -77,6 +79,11 @@ def ports(*words):
 )
 def test_words_of_a_match(match, words):
     assert texts(match) == [words]
+
+
+def test_each_range_of_users_is_a_rule():
+    ranges = OwnerWithin((IdRange(5, 5), IdRange(106, 108)))
+    assert texts(ranges) == ["-m owner --uid-owner 5", "-m owner --uid-owner 106-108"]
 
 
 @pytest.mark.parametrize(

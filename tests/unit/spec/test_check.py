@@ -8,6 +8,7 @@ from meshnet.model.spec import Dns, Inbound, Interfaces, Marks, Outbound, Routin
 from meshnet.spec.check import conflicts, problems
 from tests.unit.spec.writing import said, spec_of
 
+BRIDGE = "{interface: br0, cidrs: [172.17.0.0/16]}"
 NOBODY = "sidecar: {uids: [], gids: []}\n"
 
 
@@ -103,6 +104,51 @@ NOBODY = "sidecar: {uids: [], gids: []}\n"
             "4: dns.resolvers[0]: an IPv4 entry, and families leaves IPv4 out (10.0.0.10): "
             "no such entry, or ipv4 in families",
         ),
+        (
+            f"families: [ipv6]\ninterfaces:\n  networks:\n    - {BRIDGE}\n",
+            "6: interfaces.networks[0].cidrs[0]: an IPv4 entry, and families leaves IPv4 out (172.17.0.0/16): "
+            "no such entry, or ipv4 in families",
+        ),
+        (
+            f"interfaces: {{exclude: [br+], networks: [{BRIDGE}]}}\n",
+            "3: interfaces.networks[0].interface: excluded by interfaces.exclude too (br+): "
+            "one of the two; an excluded interface is left alone",
+        ),
+        (
+            f"interfaces: {{guest: [br0], networks: [{BRIDGE}]}}\n",
+            "3: interfaces.networks[0].interface: an interface that interfaces.guest is about too (br0): "
+            "one entry for it",
+        ),
+        (
+            f"interfaces: {{networks: [{BRIDGE}, {{interface: br+, cidrs: [10.0.0.0/8]}}]}}\n",
+            "3: interfaces.networks[1].interface: an interface that interfaces.networks is about too (br0): "
+            "one entry for it",
+        ),
+        (
+            "interfaces: {networks: [{interface: br0, cidrs: [10.0.0.0/9, 10.128.0.0/9]}]}\n",
+            "3: interfaces.networks[0].cidrs[1]: a second IPv4 block, beside 10.0.0.0/9 (10.128.0.0/9): "
+            "one of each family, such as a block that holds both",
+        ),
+        (
+            "interfaces: {networks: [{interface: br0, cidrs: ['::/0']}]}\n",
+            "3: interfaces.networks[0].cidrs[0]: every address, so that nothing goes beyond it (::/0): "
+            "the block behind the interface",
+        ),
+        (
+            "profile: istio\ninbound: {ownPod: false, mode: tproxy}\n",
+            "4: inbound.ownPod: nothing that profile istio has rules for: it takes the sidecar's calls to its own pod "
+            "to the listener: no such entry, or profile: meshnet",
+        ),
+        (
+            "profile: istio\noutbound: {excludeUsers: [{uids: [5]}]}\n",
+            "4: outbound.excludeUsers: nothing that profile istio has rules for: it asks for no user but the "
+            "sidecar's: no such entry, or profile: meshnet",
+        ),
+        (
+            f"profile: istio\ninterfaces: {{networks: [{BRIDGE}]}}\n",
+            "4: interfaces.networks: nothing that profile istio has rules for: it knows interfaces without a network "
+            "of their own: no such entry, or profile: meshnet",
+        ),
     ],
 )
 def test_fields_that_do_not_go_together(body: str, problem: str) -> None:
@@ -123,6 +169,7 @@ def test_fields_that_do_not_go_together(body: str, problem: str) -> None:
         "outbound: {cidrs: [127.0.0.0/8, 0.0.0.0/0]}\n",
         "outbound: {cidrs: [10.1.0.0/16], excludeCidrs: [10.0.0.0/8]}\n",
         "families: [ipv6]\n",
+        f"interfaces: {{guest: [br1], networks: [{BRIDGE}, {{interface: br2, cidrs: [172.17.0.0/16, 'fd00::/8']}}]}}\n",
     ],
 )
 def test_fields_that_do_go_together(body: str) -> None:
@@ -144,6 +191,7 @@ def test_rules_are_asked_beside_other_problems() -> None:
         "outbound: {cidrs: [127.0.0.2, 1.2.3], loopbackCidr: 127.0.0.0/8}\n",
         "outbound: {cidrs: [127.0.0.2], loopbackCidr: 127.0.0.2/8}\n",
         "marks: [1]\nsidecar: {mark: 0x539}\n",
+        "interfaces: {exclude: [br+], networks: [{interface: br0, cidrs: [10.0.0.1/8]}]}\n",
     ],
 )
 def test_no_rule_judges_a_field_that_is_wrong_already(body: str) -> None:

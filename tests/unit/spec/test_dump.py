@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from meshnet.model.cidr import Cidr, read_cidr
 from meshnet.model.ports import PortRange
-from meshnet.model.spec import Inbound, Outbound, Spec
+from meshnet.model.spec import IdRange, Inbound, InterfaceNetwork, Interfaces, Outbound, Spec, UserExclusion
 from meshnet.model.value import replace
 from meshnet.spec.dump import document_of, plain, to_yaml
 from meshnet.spec.fields import PORT
@@ -48,6 +48,14 @@ def test_long_lists_take_a_line_for_each_item() -> None:
     assert '  cidrs:\n    - "0.0.1.0/24"\n' in text
     assert max(len(line) for line in text.splitlines()) <= 100
     assert load_text(text, "s.yaml").spec.outbound.cidrs == blocks
+
+
+def test_lists_of_sections_take_a_line_for_each() -> None:
+    users = (UserExclusion((IdRange(5, 5), IdRange(106, 108)), (PortRange(53, 53),), "tcp"),)
+    network = InterfaceNetwork("docker0", (read_cidr("172.17.0.0/16"),))
+    text = to_yaml(Spec(outbound=Outbound(exclude_users=users), interfaces=Interfaces(networks=(network,))))
+    assert '  excludeUsers:\n    - {uids: [5, "106-108"], ports: [53], transport: tcp}\n' in text
+    assert '  networks:\n    - {interface: "docker0", cidrs: ["172.17.0.0/16"]}\n' in text
 
 
 def test_a_document_has_every_field() -> None:

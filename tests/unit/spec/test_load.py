@@ -74,6 +74,39 @@ def test_every_place_has_its_line(path: str, line: int) -> None:
     assert document.place(path) == f"s.yaml:{line}"
 
 
+ENTRIES = """\
+apiVersion: meshnet/v1
+kind: Interception
+outbound:
+  excludeUsers:
+    - {uids: [5]}
+    - uids:
+        - 6
+        - 7-8
+      transport: udp
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("outbound.excludeUsers", 4),
+        ("outbound.excludeUsers[0]", 5),
+        ("outbound.excludeUsers[0].uids[0]", 5),
+        ("outbound.excludeUsers[1]", 6),
+        ("outbound.excludeUsers[1].uids", 6),
+        ("outbound.excludeUsers[1].uids[0]", 7),
+        ("outbound.excludeUsers[1].uids[1]", 8),
+        ("outbound.excludeUsers[1].uids[9]", 6),
+        ("outbound.excludeUsers[1].transport", 9),
+        ("outbound.excludeUsers[1].ports", 6),
+        ("outbound.excludeUsers[9].ports", 4),
+    ],
+)
+def test_places_in_a_list_of_sections(path: str, line: int) -> None:
+    assert load_text(ENTRIES, "s.yaml").line_of(path) == line
+
+
 @pytest.mark.parametrize(
     ("path", "line"),
     [("inbound.mode", 4), ("inbound.excludePorts[7]", 5), ("marks.inbound", 1), ("", 1), ("nonsense[x]", 1)],

@@ -18,6 +18,18 @@ def test_ids(word: str, number: int) -> None:
     assert readers.read_id(word) == number
 
 
+@pytest.mark.parametrize(("word", "ends"), [("0", (0, 0)), ("106-108", (106, 108)), ("5-5", (5, 5))])
+def test_ranges_of_ids(word: str, ends: tuple[int, int]) -> None:
+    found = readers.read_ids(word)
+    assert (found.first, found.last) == ends
+
+
+@pytest.mark.parametrize("word", ["", "-", "-5", "1-2-3", "01-2", "1:2", "1 - 2", "root"])
+def test_no_ranges_of_ids(word: str) -> None:
+    with pytest.raises(Wrong, match="not a"):
+        readers.read_ids(word)
+
+
 @pytest.mark.parametrize(
     ("word", "number"), [("1", 1), ("1337", 1337), ("0x539", 1337), ("0xFFFFFFFF", 0xFFFFFFFF), ("0x0000000001", 1)]
 )

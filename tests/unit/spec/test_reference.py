@@ -18,6 +18,8 @@ def test_every_field_is_on_the_page() -> None:
     for field in fields.FIELDS:
         for item in (field, *(field.shape.fields if isinstance(field.shape, fields.Section) else ())):
             assert item.says in text
+            if isinstance(item.shape, fields.Each):
+                assert all(inner.says in text for inner in item.shape.entry.fields)
 
 
 def test_the_document_on_the_page_is_a_spec() -> None:

@@ -64,3 +64,10 @@ def test_own_pod_calls_meet_the_inbound_exclusions():
 
 def test_only_the_sidecar_s_own_direction_is_marked():
     assert CtDirection("ORIGINAL") in rule("", "mangle.out.own-pod.enter").matches
+
+
+def test_a_sidecar_that_dials_its_own_pod_is_left_alone():
+    for mode in ("redirect", "tproxy"):
+        made = program(f"inbound: {{mode: {mode}, ownPod: false}}\nsidecar: {{mark: 0x53b}}\n")
+        assert not having(made, "own-pod")
+        assert having(made, "sidecar")
