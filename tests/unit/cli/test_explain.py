@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import resource
-import statistics
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -189,7 +188,7 @@ def test_a_spec_with_a_jump_into_the_dark_is_none(called: Any, tmp_path: Path) -
 
 
 def test_it_starts_fast(spec_file: str) -> None:
-    """At most eight times the interpreter's own start, in turn and in the processor's time: other tests run beside."""
+    """At most eight times the interpreter's own start: the least of 15, in processor time, since others run beside."""
     bare = [sys.executable, "-I", "-c", "pass"]
     asked = [sys.executable, "-c", "from meshnet.cli.main import run; run()", "explain", spec_file, "--in"]
     times: dict[str, list[float]] = {"bare": [], "explain": []}
@@ -198,7 +197,7 @@ def test_it_starts_fast(spec_file: str) -> None:
             begin = _spent()
             subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
             times[name].append(_spent() - begin)
-    assert statistics.median(times["explain"]) < 8 * statistics.median(times["bare"])
+    assert min(times["explain"]) < 8 * min(times["bare"])
 
 
 def _spent() -> float:

@@ -274,6 +274,14 @@ def test_masquerade_and_snat() -> None:
         assert address_text(4, trace.source) == POD, "127.0.0.1 is of no use beyond the host (inet_select_addr)"
 
 
+def test_masquerade_on_lo_takes_the_address_of_another_link() -> None:
+    """IPv4 the first one, IPv6 the one that is most like the destination; both were seen in random packets."""
+    links = (link(), link("eth1", "10.2.0.2/24", "fd02::2/64"))
+    rules = table("mangle", "-A OUTPUT -j MARK --set-mark 0x539") + table("nat", "-A POSTROUTING -j MASQUERADE")
+    assert address_text(4, walk(rules, outward("10.2.0.1"), host(*links)).source) == POD
+    assert address_text(6, walk(rules, outward("fd02::1"), host(*links)).source) == "fd02::2"
+
+
 def test_a_port_range_keeps_a_port_that_lies_in_it() -> None:
     rules = table("nat", "-A PREROUTING -p tcp -j REDIRECT --to-ports 80-90")
     assert walk(rules, inward(port=85)).port == 85
