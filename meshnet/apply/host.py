@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from meshnet.kernel.ports import PacketFilter, Work
     from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
+    from meshnet.model.nft import NftTable
     from meshnet.model.plan import Step
 
     class Host(Protocol):
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
         @property
         def adopting(self) -> bool: ...
         def save(self, counters: bool = False) -> dict[Family, str]: ...
+        def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
+            """Our tables of nftables and the names of others', on the backend that has such."""
+
         def read_routing(self, family: Family) -> SeenRouting: ...
         def begin(self, step: Step) -> Work[object]: ...
 
@@ -63,6 +67,9 @@ class LiveHost:
         texts = results(lambda family: self.tables.begin_save(family, counters), self.families)
         return dict(zip(self.families, texts, strict=True))
 
+    def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
+        return (), frozenset()
+
     def read_routing(self, family: Family) -> SeenRouting:
         """Policy rules and routes of our protocol, of any when adopting, and every address of ``lo``."""
         return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
@@ -72,16 +79,18 @@ class LiveHost:
         self._seen = None
         match step.tool:
             case "restore":
-                return self.tables.begin(step.family, step.text)
+                return self.tables.begin(step.one_family, step.text)
             case "ip":
-                return routes.begin(step.family, step.text)
+                return routes.begin(step.one_family, step.text)
             case "drop":
                 return later(lambda: self._drop(step))
+            case "nft":
+                raise AssertionError(f"{self.name} has no tables of nft's own")
             case _:
                 assert_never(step.tool)
 
     def _drop(self, step: Step) -> None:
-        if not self.tables.delete_empty_table(step.family, step.text, NEW_TABLE):
+        if not self.tables.delete_empty_table(step.one_family, step.text, NEW_TABLE):
             # Somebody has moved in since: the table is theirs now, and our mark goes alone.
             own_mark = f"*{step.text}\n:{NEW_TABLE} - [0:0]\n-X {NEW_TABLE}\nCOMMIT\n"
-            self.tables.restore(step.family, own_mark)
+            self.tables.restore(step.one_family, own_mark)

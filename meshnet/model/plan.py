@@ -3,6 +3,8 @@
 A rule is the text behind ``-A CHAIN``, a table one family's own chains plus the entries by which packets get there,
 and what routing needs is the text behind ``ip rule add`` and its like. What was planned and what was read back have
 one form, so the difference between two of them is all that apply, repair, replace, roll back and remove need.
+
+Of nftables a plan has tables of family ``inet`` in place of iptables' tables (``model/nft``).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from meshnet.model.cidr import Family
+    from meshnet.model.nft import NftTable
     from meshnet.model.program import Hook, Table
 
     RouteObject = Literal["rule", "route", "addr"]
@@ -62,6 +65,7 @@ class RouteText:
 class Plan:
     tables: tuple[TableText, ...] = ()
     routing: tuple[RouteText, ...] = ()
+    nft: tuple[NftTable, ...] = ()
 
 
 @value
@@ -69,7 +73,8 @@ class Observed:
     """What a namespace holds: ``own`` in the form of a plan, and what decides how a change is written.
 
     ``present``: the tables that exist, ours or not; ``made``: those that came with us and go with us;
-    ``on_loopback``: every address on ``lo`` in the words of ``ip``, ours or not; ``foreign``: others' rules, counted.
+    ``on_loopback``: every address on ``lo`` in the words of ``ip``, ours or not; ``foreign``: others' rules, counted;
+    ``taken``: the names of others' tables of nftables.
     """
 
     own: Plan = Plan()
@@ -77,15 +82,26 @@ class Observed:
     made: frozenset[tuple[Family, str]] = frozenset()
     on_loopback: frozenset[str] = frozenset()
     foreign: int = 0
+    taken: frozenset[str] = frozenset()
 
 
 @value
 class Step:
-    """One call of one tool: ``text`` goes to its standard input; ``drop`` takes an empty table away."""
+    """One call of one tool: ``text`` goes to its standard input; ``drop`` takes an empty table away.
 
-    tool: Literal["restore", "ip", "drop"]
-    family: Family
+    ``family`` is ``inet`` for both at once.
+    """
+
+    tool: Literal["restore", "ip", "drop", "nft"]
+    family: Family | Literal["inet"]
     text: str
+
+    @property
+    def one_family(self) -> Family:
+        """The family of a step that is about one; every tool but nft's has one."""
+        if self.family == "inet":
+            raise ValueError(f"a step of {self.tool} for both families")
+        return self.family
 
 
 @value
