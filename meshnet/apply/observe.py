@@ -42,6 +42,9 @@ ROUTE_TYPES = {
 }
 """Numbers of linux/rtnetlink.h in the words of ``ip``."""
 
+AMBIENT = ("ISTIO_PRERT", "ISTIO_POSTRT")
+"""Chains that istio-iptables never makes (istio/istio, cni/pkg/iptables)."""
+
 USUAL_METRIC = {4: 0, 6: 1024}
 """What a route gets that names none, so that it goes unsaid (IP6_RT_PRIO_USER of linux/ipv6_route.h)."""
 
@@ -62,6 +65,7 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
     own: list[TableText] = []
     present: set[tuple[Family, str]] = set()
     made: set[tuple[Family, str]] = set()
+    marked: set[tuple[Family, str]] = set()
     foreign = 0
     tables = {family: saved.parse(text) for family, text in texts.items()}
     for family in tables:
@@ -72,7 +76,9 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
             foreign += others
             if mine.chains or mine.entries:
                 own.append(mine)
-            if any(chain.name == NEW_TABLE for chain in table.chains) or (not others and _all_of_istio(mine, table)):
+            if any(chain.name == NEW_TABLE for chain in table.chains):
+                marked.add((family, table.name))
+            elif not others and _all_of_istio(mine, table):
                 made.add((family, table.name))
     routes: list[RouteText] = []
     on_loopback: set[str] = set()
@@ -83,13 +89,18 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
             routes += _left_routing(family, seen, tables.get(family, ()))
         on_loopback |= addresses
     return Observed(
-        Plan(tuple(own), tuple(routes)), frozenset(present), frozenset(made), frozenset(on_loopback), foreign
+        Plan(tuple(own), tuple(routes)),
+        frozenset(present),
+        frozenset(made | marked),
+        frozenset(marked),
+        frozenset(on_loopback),
+        foreign,
     )
 
 
 def _own(family: Family, table: SavedTable, adopting: bool) -> TableText:
     tagged = _istio_of_ours(table)
-    left = adopting and not tagged and any(chain.name.startswith(ISTIO_PREFIX) for chain in table.chains)
+    left = adopting and not tagged and _istio_ran(table)
     adopted = _left_by_istio(table) if left else frozenset()
     prefixes = (CHAIN_PREFIX, ISTIO_PREFIX) if tagged or left else (CHAIN_PREFIX,)
     rules: dict[str, list[str]] = {
@@ -115,6 +126,13 @@ def _all_of_istio(mine: TableText, table: SavedTable) -> bool:
     chain in the original's rule set."""
     chains = [chain for chain in table.chains if chain.policy == "-"]
     return len(chains) == len(mine.chains) > 0 and all(chain.policy in ("-", "ACCEPT") for chain in table.chains)
+
+
+def _istio_ran(table: SavedTable) -> bool:
+    """Whether the chains are those of istio-iptables. Istio's ambient mode has some of the same names in pods and on
+    nodes, with policy rules of its own beside them; its agent looks after all of that."""
+    istio = [chain.name for chain in table.chains if chain.name.startswith(ISTIO_PREFIX)]
+    return bool(istio) and not any(name in istio for name in AMBIENT)
 
 
 def _istio_of_ours(table: SavedTable) -> bool:

@@ -130,8 +130,9 @@ class _Asked:
         settings = self.settings
         profile: Profile = "meshnet" if settings.text("profile") == "meshnet" else "istio"
         families: Families = "auto"
-        if profile == "istio" and not wants_both_families(settings.given):
-            families = _families(facts)
+        if profile == "istio":
+            # A mesh asks for both on behalf of all of its pods, and some of them speak no IPv6.
+            families = facts.families if wants_both_families(settings.given) else _families(facts)
         directory = Directory(_user, _group)
         self.facts = facts
         self.spec: Spec = spec_of(settings.given, profile=profile, families=families, directory=directory)
@@ -248,7 +249,7 @@ def _validate(asked: _Asked, place: Where, form: str) -> dict[str, Any]:
         elif form == "text":
             print(f"validated, IPv{item.family}: {item.said}")
     if not found.families:
-        _say("note: nothing to validate: no inbound connection is captured")
+        _say("note: nothing to validate: no call of the sidecar to its own pod is captured")
     if not found.redirected:
         _say(f"next: {NEXT}")
     outcomes = [{"family": item.family, "redirected": item.redirected, "said": item.said} for item in found.families]

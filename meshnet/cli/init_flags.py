@@ -63,11 +63,15 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
 
 
 def _variable(option: Option, environment: Mapping[str, str]) -> Word | None:
-    """The first of the option's variables that isn't empty: an empty one counts as none, as in the original."""
+    """The last of the option's variables, as in the original: ISTIO_META_DNS_CAPTURE wins over REDIRECT_DNS.
+
+    An empty one counts as none, but for a list: with ISTIO_OUTBOUND_OWNER_GROUPS="" no group is captured.
+    """
     if option in OWN:
         return None
-    text = next((found for name in (option.variable, *option.also) if (found := environment.get(name))), None)
-    return None if text is None else Word(text, option.label)
+    names = (option.variable, *option.also)
+    texts = [found for name in names if (found := environment.get(name)) or (found == "" and option.takes == "list")]
+    return Word(texts[-1], option.label) if texts else None
 
 
 def _flags(words: list[str], problems: list[str]) -> dict[str, Word]:

@@ -72,7 +72,8 @@ class Plan:
 class Observed:
     """What a namespace holds: ``own`` in the form of a plan, and what decides how a change is written.
 
-    ``present``: the tables that exist, ours or not; ``made``: those that came with us and go with us;
+    ``present``: the tables that exist, ours or not; ``made``: those that came with us and go with us; ``marked``:
+    those of them with the mark that says so;
     ``on_loopback``: every address on ``lo`` in the words of ``ip``, ours or not; ``foreign``: others' rules, counted;
     ``taken``: the names of others' tables of nftables.
     """
@@ -80,6 +81,7 @@ class Observed:
     own: Plan = Plan()
     present: frozenset[tuple[Family, str]] = frozenset()
     made: frozenset[tuple[Family, str]] = frozenset()
+    marked: frozenset[tuple[Family, str]] = frozenset()
     on_loopback: frozenset[str] = frozenset()
     foreign: int = 0
     taken: frozenset[str] = frozenset()
