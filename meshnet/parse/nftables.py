@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HOOKS = {0: "prerouting", 1: "input", 2: "forward", 3: "output", 4: "postrouting"}
 POLICIES = {0: "drop", 1: "accept"}
-KEY_TYPES: dict[int, SetType] = {7: "ipv4_addr", 8: "ipv6_addr", 13: "inet_service", 25: "uid", 26: "gid"}
+KEY_TYPES: dict[int, SetType] = {7: "ipv4_addr", 8: "ipv6_addr", 13: "inet_service", 24: "uid", 25: "gid"}
 """nft's own numbers for types (enum datatypes of its datatype.h); the kernel hands them back as they came."""
 
 WIDTHS = {"ipv4_addr": 4, "ipv6_addr": 16, "inet_service": 2, "uid": 4, "gid": 4}

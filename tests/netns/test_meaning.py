@@ -30,7 +30,7 @@ CASES = sorted(path for path in (Path(__file__).resolve().parents[1] / "cases").
 MODES = ("redirect", "tproxy")
 
 
-@pytest.fixture(params=["iptables-nft", "iptables-legacy"])
+@pytest.fixture(params=["iptables-nft", "iptables-legacy", "nftables"])
 def backend(request: pytest.FixtureRequest) -> str:
     return request.param
 

@@ -49,7 +49,7 @@ CHANGES = {
 }
 
 
-@pytest.fixture(params=["iptables-nft", "iptables-legacy"])
+@pytest.fixture(params=["iptables-nft", "iptables-legacy", "nftables"])
 def backend(request: pytest.FixtureRequest) -> str:
     return request.param
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from meshnet.probe.verify import Verified
     from tests.netns.pods import Pod, Scratch
 
-BACKENDS = ("iptables-nft", "iptables-legacy")
+BACKENDS = ("iptables-nft", "iptables-legacy", "nftables")
 MODES = ("redirect", "tproxy")
 RICH = """\
 families: [ipv4, ipv6]
