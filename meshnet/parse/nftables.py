@@ -312,7 +312,8 @@ class _Reader:
         return f"redirect to :{first}" if first == last else f"redirect to :{first}-{last}"
 
     def _read_tproxy(self, found: dict[int, bytes]) -> str | None:
-        return None if 2 in found or _number(found.get(1, b"")) else f"tproxy to :{self._port(found[3])}"
+        family = {0: "", 2: " ip", 10: " ip6"}[_number(found.get(1, b""))]
+        return None if 2 in found else f"tproxy{family} to :{self._port(found[3])}"
 
     def _port(self, register: bytes) -> int:
         held = self._registers[_number(register)]

@@ -316,7 +316,9 @@ def _target(rule: Rule) -> str:
         case Redirect(ports):
             return f"redirect to :{ports}"
         case Tproxy(port, mark):
-            return f"tproxy to :{port} meta mark set {merged_mark('meta mark', mark)} accept"
+            # Where an address has said the family, nft wants to hear it again.
+            family = "" if rule.family is None else f" {ADDRESS_WORDS[rule.family]}"
+            return f"tproxy{family} to :{port} meta mark set {merged_mark('meta mark', mark)} accept"
         case _:
             assert_never(target)
 

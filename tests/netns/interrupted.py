@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from meshnet.kernel.ports import Work
     from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
+    from meshnet.model.nft import NftTable
     from meshnet.model.plan import Step
 
 
@@ -46,6 +47,9 @@ class Stopping:
 
     def save(self, counters: bool = False) -> dict[Family, str]:
         return self._host.save(counters)
+
+    def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
+        return self._host.read_tables()
 
     def read_routing(self, family: Family) -> SeenRouting:
         return self._host.read_routing(family)
