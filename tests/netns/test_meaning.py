@@ -111,6 +111,26 @@ def test_application_and_sidecar_ask_from_one_port(
 
 @pytest.mark.parametrize("family", [4, 6])
 @pytest.mark.parametrize("mode", MODES)
+def test_a_port_that_has_just_been_used_is_captured_again(
+    pod: Pod, listeners: Listeners, backend: str, mode: str, family: int
+) -> None:
+    """The sidecar closes first and its socket lingers in TIME-WAIT; the client's next call comes from the same port."""
+    apply(pod, f"inbound: {{mode: {mode}}}\n", backend)
+    for _ in range(3):
+        with pod.client.entered():
+            made = socket.socket(INET[family])
+        with made:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.settimeout(landing.PATIENCE)
+            made.bind((CLIENT[family], 41555))
+            made.connect((POD[family], 80))
+            answer = b"".join(iter(lambda made=made: made.recv(512), b""))
+        assert answer.split()[0] == b"inbound-proxy"
+        assert ":41555" in run(pod.pod, "ss", "-tan", "state", "time-wait")
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("mode", MODES)
 def test_an_open_connection_survives(pod: Pod, backend: str, mode: str, family: int) -> None:
     """A client talks with the application while the rules come, change and go: not a byte is lost, either way."""
     talks = Talk(pod, family)
