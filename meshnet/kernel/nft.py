@@ -13,7 +13,7 @@ FAMILY = "inet"
 NEEDS: dict[tuple[int, int, int], str] = {
     (0, 9, 1): "tproxy",
     (0, 9, 2): "redirect in family inet",
-    (0, 9, 7): "a comment on a table",
+    (0, 9, 7): "comments on tables",
 }
 """Which version of nft brought what every table of ours has (its release announcements). 1.0.6 is the oldest one that
 the tests run."""
