@@ -146,6 +146,17 @@ def test_an_open_connection_survives(pod: Pod, backend: str, mode: str, family: 
 
 
 @pytest.mark.parametrize("family", [4, 6])
+def test_an_open_connection_breaks_when_each_segment_is_looked_at(pod: Pod, backend: str, family: int) -> None:
+    """``enrol: any-segment``: what was open before doesn't go on past the sidecar."""
+    talks = Talk(pod, family)
+    talks.say()
+    apply(pod, "inbound: {mode: tproxy}\nenrol: any-segment\n", backend)
+    with pytest.raises((TimeoutError, ConnectionError)):
+        talks.say()
+    talks.close()
+
+
+@pytest.mark.parametrize("family", [4, 6])
 @pytest.mark.parametrize("mode", MODES)
 def test_an_own_call_that_is_open_survives(pod: Pod, backend: str, mode: str, family: int) -> None:
     """The pod's application talks with a remote one."""

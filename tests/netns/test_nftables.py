@@ -215,6 +215,21 @@ def test_a_roll_back_puts_back_what_we_have_no_words_for(namespace: Namespace, w
     assert failed > 1
 
 
+def test_a_table_of_another_name(namespace: Namespace) -> None:
+    """The spec names it; ours is known whatever it is called, and one apply moves from one name to another."""
+    run(namespace, "nft", "-f", "-", text=OTHERS)
+    before = snapshot(namespace)
+    named = pod_spec("tproxy", more="nftables: {table: pod-1}\n")
+    apply(namespace, named)
+    with Session(where(namespace.where.text)) as session:
+        assert session.backend == "nftables" and session.changes(named).empty
+    moved = apply(namespace, pod_spec("redirect", more="nftables: {table: pod-2}\n"))
+    assert sum(step.tool == "nft" for step in moved.changes.steps) == 1
+    assert "pod-1" not in run(namespace, "nft", "list", "tables")
+    remove(namespace)
+    assert snapshot(namespace) == before
+
+
 def test_rules_are_led_back_to_the_spec(namespace: Namespace, tmp_path: Path) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text(f"{HEAD}outbound:\n  excludePorts: [1, 3]\n  groups: [5]\ndns: {{capture: all}}\n")
