@@ -9,8 +9,10 @@ from meshnet.model.value import assert_never
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Protocol
 
+    from meshnet.kernel.conntrack import Entry
     from meshnet.kernel.ports import PacketFilter, Work
     from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
@@ -33,6 +35,17 @@ if TYPE_CHECKING:
 
         def read_routing(self, family: Family) -> SeenRouting: ...
         def begin(self, step: Step) -> Work[object]: ...
+        def forget(self, stale: Callable[[Entry], bool]) -> int:
+            """Have conntrack forget connections; how many."""
+
+
+def forget(stale: Callable[[Entry], bool]) -> int:
+    """Have conntrack forget connections of both families; how many. Nothing where there is no conntrack."""
+    from meshnet.kernel import conntrack
+
+    families: tuple[Family, ...] = (4, 6)
+    found = [entry for family in families for entry in conntrack.entries(family) if stale(entry)]
+    return conntrack.forget(found) if found else 0
 
 
 class LiveHost:
@@ -73,6 +86,9 @@ class LiveHost:
     def read_routing(self, family: Family) -> SeenRouting:
         """Policy rules and routes of our protocol, of any when adopting, and every address of ``lo``."""
         return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
+
+    def forget(self, stale: Callable[[Entry], bool]) -> int:
+        return forget(stale)
 
     def begin(self, step: Step) -> Work[object]:
         """Start one step, so that both families run side by side; its ``finish`` raises with the tool's words."""

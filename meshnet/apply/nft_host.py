@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from meshnet.apply.host import forget
 from meshnet.kernel import nft, nft_read, routes, rtnetlink
 from meshnet.model.names import COMMENT_PREFIX, ROUTE_PROTOCOL
 from meshnet.model.value import assert_never, replace
@@ -9,6 +10,9 @@ from meshnet.parse.nftables import Understood, understand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meshnet.kernel.conntrack import Entry
     from meshnet.kernel.ports import Work
     from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
@@ -53,6 +57,9 @@ class NftHost:
 
     def read_routing(self, family: Family) -> SeenRouting:
         return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
+
+    def forget(self, stale: Callable[[Entry], bool]) -> int:
+        return forget(stale)
 
     def begin(self, step: Step) -> Work[object]:
         """Start one step. Ahead of the first one nft says its version: routing must not change for rules that then

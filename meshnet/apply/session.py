@@ -177,6 +177,10 @@ class Session:
         elsewhere = self._clear_elsewhere()
         return Receipt(receipt.backend, _joined(receipt.changes, elsewhere), tuple(self.notices))
 
+    def settle(self, plan: Plan) -> Receipt:
+        """Make the namespace hold a plan of this backend, whatever spec it is of; other backends stay as they are."""
+        return self._work.apply(self.host, plan)
+
     def remove(self) -> Receipt:
         """Take away all that is ours, on every backend that holds any of it."""
         receipt = self._work.remove(self.host)

@@ -13,6 +13,7 @@ from meshnet.model.value import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Literal
 
     from meshnet.model.cidr import Family
@@ -66,6 +67,15 @@ class Plan:
     tables: tuple[TableText, ...] = ()
     routing: tuple[RouteText, ...] = ()
     nft: tuple[NftTable, ...] = ()
+
+    def rules(self) -> Iterator[str]:
+        """The rules in all chains of ours, whichever language they are in."""
+        for table in self.tables:
+            for chain in table.chains:
+                yield from chain.rules
+        for own in self.nft:
+            for part in own.chains:
+                yield from part.rules
 
 
 @value

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from meshnet.apply.host import Host
+    from meshnet.kernel.conntrack import Entry
     from meshnet.kernel.netns import Namespace
     from meshnet.kernel.ports import Work
     from meshnet.kernel.rtnetlink import SeenRouting
@@ -50,6 +51,9 @@ class Stopping:
 
     def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
         return self._host.read_tables()
+
+    def forget(self, stale: Callable[[Entry], bool]) -> int:
+        return self._host.forget(stale)
 
     def read_routing(self, family: Family) -> SeenRouting:
         return self._host.read_routing(family)
