@@ -55,7 +55,9 @@ def rules_to_remove(host: Host) -> ChangeSet:
 
 
 def _no_rules(host: Host) -> Plan:
-    return replace(NOTHING, routing=observe(host).own.routing)
+    """Sets stay too: they belong to no backend, and another one's rules may look into them."""
+    own = observe(host).own
+    return replace(NOTHING, routing=own.routing, sets=own.sets)
 
 
 def disposable(host: Host) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from meshnet.kernel import routes, rtnetlink
+from meshnet.kernel import ipsets, routes, rtnetlink
 from meshnet.kernel.together import later, results
-from meshnet.model.names import NEW_TABLE, ROUTE_PROTOCOL
+from meshnet.model.names import CHAIN_PREFIX, NEW_TABLE, ROUTE_PROTOCOL
 from meshnet.model.value import assert_never
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
     from meshnet.model.nft import NftTable
-    from meshnet.model.plan import Step
+    from meshnet.model.plan import SetText, Step
 
     class Host(Protocol):
         """A namespace that the caller has entered. ``families``: those that have tools here. ``adopting``: what an
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
             """Our tables of nftables and the names of others', on the backend that has such."""
 
+        def read_sets(self) -> tuple[SetText, ...]:
+            """Our sets, which rules of iptables look into, whichever backend they are of."""
+
         def read_routing(self, family: Family) -> SeenRouting: ...
         def begin(self, step: Step) -> Work[object]: ...
         def forget(self, stale: Callable[[Entry], bool]) -> int:
@@ -46,6 +49,12 @@ def forget(stale: Callable[[Entry], bool]) -> int:
     families: tuple[Family, ...] = (4, 6)
     found = [entry for family in families for entry in conntrack.entries(family) if stale(entry)]
     return conntrack.forget(found) if found else 0
+
+
+def begin_ipset(step: Step) -> Work[object]:
+    if step.tool == "ipset":
+        return ipsets.begin(step.text)
+    return later(lambda: ipsets.destroy(tuple(line.split()[1] for line in step.text.splitlines())))
 
 
 class LiveHost:
@@ -83,6 +92,9 @@ class LiveHost:
     def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
         return (), frozenset()
 
+    def read_sets(self) -> tuple[SetText, ...]:
+        return ipsets.read(CHAIN_PREFIX)
+
     def read_routing(self, family: Family) -> SeenRouting:
         """Policy rules and routes of our protocol, of any when adopting, and every address of ``lo``."""
         return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
@@ -100,6 +112,8 @@ class LiveHost:
                 return routes.begin(step.one_family, step.text)
             case "drop":
                 return later(lambda: self._drop(step))
+            case "ipset" | "ipset destroy":
+                return begin_ipset(step)
             case "nft":
                 raise AssertionError(f"{self.name} has no tables of nft's own")
             case _:

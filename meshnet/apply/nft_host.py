@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from meshnet.apply.host import forget
-from meshnet.kernel import nft, nft_read, routes, rtnetlink
-from meshnet.model.names import COMMENT_PREFIX, ROUTE_PROTOCOL
+from meshnet.apply.host import begin_ipset, forget
+from meshnet.kernel import ipsets, nft, nft_read, routes, rtnetlink
+from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, ROUTE_PROTOCOL
 from meshnet.model.value import assert_never, replace
 from meshnet.parse.nftables import Understood, understand
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
     from meshnet.model.nft import NftTable, RawTable
-    from meshnet.model.plan import Step
+    from meshnet.model.plan import SetText, Step
 
 NAME = "nftables"
 
@@ -55,6 +55,9 @@ class NftHost:
         """Our tables with the packets that each rule has seen."""
         return tuple(understand(nft_read.content(table)) for table in own_tables(nft_read.tables()))
 
+    def read_sets(self) -> tuple[SetText, ...]:
+        return ipsets.read(CHAIN_PREFIX)
+
     def read_routing(self, family: Family) -> SeenRouting:
         return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
 
@@ -72,6 +75,8 @@ class NftHost:
                 return nft.begin(step.text)
             case "ip":
                 return routes.begin(step.one_family, step.text)
+            case "ipset" | "ipset destroy":
+                return begin_ipset(step)
             case "restore" | "drop":
                 raise AssertionError(f"{step.tool} is not for {self.name}")
             case _:

@@ -54,7 +54,10 @@ def observe(host: Host) -> Observed:
     routing = {family: host.read_routing(family) for family in host.families}
     seen = sort_out(host.save(), routing, adopting=host.adopting)
     tables, taken = host.read_tables()
-    return replace(seen, own=replace(seen.own, nft=tables), taken=taken) if tables or taken else seen
+    sets = host.read_sets()
+    if not tables and not taken and not sets:
+        return seen
+    return replace(seen, own=replace(seen.own, nft=tables, sets=sets), taken=taken)
 
 
 def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, adopting: bool = False) -> Observed:

@@ -32,6 +32,12 @@ def reconcile(plan: Plan, observed: Observed, *, disposable: bool, anew: bool = 
     adding_text = {family: _lines("add", adding, family, [new for new, _ in replaced]) for family in FAMILIES}
     steps: list[Step] = [Step("ip", family, text) for family, text in adding_text.items() if text]
     differences: list[str] = []
+    stale: tuple[Step, ...] = ()
+    if plan.sets or observed.own.sets:
+        from meshnet.apply.set_reconcile import reconcile_sets
+
+        fresh, stale, differences = reconcile_sets(plan.sets, observed.own.sets)
+        steps += fresh
     for family in FAMILIES:
         text, lines = _tables(plan, observed, family, disposable, anew)
         steps += [Step("restore", family, text)] if text else []
@@ -44,6 +50,7 @@ def reconcile(plan: Plan, observed: Observed, *, disposable: bool, anew: bool = 
         steps += step
         differences += lines
     steps += [Step("ip", family, text) for family in FAMILIES if (text := _lines("del", last, family))]
+    steps += stale
     if disposable:
         kept = {(table.family, table.table) for table in plan.tables}
         steps += [Step("drop", family, table) for family, table in sorted(observed.made - kept)]

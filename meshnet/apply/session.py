@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshnet.kernel import detect, facts, netns
+from meshnet.kernel import detect, facts, ipsets, netns
 from meshnet.kernel.xtables import Xtables
 from meshnet.model import names
 from meshnet.model.errors import BusyError, MeshnetError, UnsupportedError
@@ -151,7 +151,19 @@ class Session:
         # Profile istio writes chains of the original's names: those of an earlier run of the original are replaced.
         self.host.adopting = self._adopting or spec.profile == "istio"
         program = self._program_of(spec, given)
-        return Compiled(program, self._plan_of(program, self.backend, traced=self._traced))
+        sets = self.backend != "libiptc" and self._sets_for(program)
+        return Compiled(program, self._plan_of(program, self.backend, traced=self._traced, sets=sets))
+
+    def _sets_for(self, program: Program) -> bool:
+        """Whether long lists may be sets: where there is no ipset, each entry is a rule, which is slow but the same."""
+        from meshnet.render.iptables import long_lists
+
+        if self.backend == "nftables" or not long_lists(program) or ipsets.installed():
+            return True
+        note = "ipset is missing, so each entry of a long list is a rule of its own: apt-get install ipset"
+        if note not in self.notices:
+            self.notices.append(note)
+        return False
 
     def changes(self, spec: Spec) -> ChangeSet:
         """What ``apply`` would do, on another backend too that holds rules of ours."""
@@ -175,6 +187,8 @@ class Session:
             said = " ".join(error.lines())
             self.notices.append(f"IPv6 left out, no interface has a global IPv6 address: {said}")
         elsewhere = self._clear_elsewhere()
+        if elsewhere and self.host.read_sets() != compiled.plan.sets:  # which those rules looked into
+            elsewhere = (*elsewhere, self._work.apply(self.host, compiled.plan).changes)
         return Receipt(receipt.backend, _joined(receipt.changes, elsewhere), tuple(self.notices))
 
     def settle(self, plan: Plan) -> Receipt:
@@ -184,7 +198,10 @@ class Session:
     def remove(self) -> Receipt:
         """Take away all that is ours, on every backend that holds any of it."""
         receipt = self._work.remove(self.host)
-        return Receipt(receipt.backend, _joined(receipt.changes, self._clear_elsewhere()), tuple(self.notices))
+        elsewhere = self._clear_elsewhere()
+        if elsewhere and self.host.read_sets():
+            elsewhere = (*elsewhere, self._work.remove(self.host).changes)
+        return Receipt(receipt.backend, _joined(receipt.changes, elsewhere), tuple(self.notices))
 
     def removal(self) -> ChangeSet:
         """What ``remove`` would do."""

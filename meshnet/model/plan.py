@@ -54,6 +54,17 @@ class TableText:
 
 
 @value
+class SetText:
+    """A set that rules of iptables look into. ``members`` are (network, prefix) of a ``hash:net`` of one family, and
+    (first, last) of a ``bitmap:port``, sorted; its family is 0."""
+
+    name: str
+    type: str
+    family: int
+    members: tuple[tuple[int, int], ...]
+
+
+@value
 class RouteText:
     """A policy rule, route or address in the words of ``ip``, behind ``add`` or ``del``."""
 
@@ -67,6 +78,7 @@ class Plan:
     tables: tuple[TableText, ...] = ()
     routing: tuple[RouteText, ...] = ()
     nft: tuple[NftTable, ...] = ()
+    sets: tuple[SetText, ...] = ()
 
     def rules(self) -> Iterator[str]:
         """The rules in all chains of ours, whichever language they are in."""
@@ -104,7 +116,7 @@ class Step:
     ``family`` is ``inet`` for both at once.
     """
 
-    tool: Literal["restore", "ip", "drop", "nft"]
+    tool: Literal["restore", "ip", "drop", "nft", "ipset", "ipset destroy"]
     family: Family | Literal["inet"]
     text: str
 

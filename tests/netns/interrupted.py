@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
     from meshnet.model.nft import NftTable
-    from meshnet.model.plan import Step
+    from meshnet.model.plan import SetText, Step
 
 
 class Stopping:
@@ -48,6 +48,9 @@ class Stopping:
 
     def save(self, counters: bool = False) -> dict[Family, str]:
         return self._host.save(counters)
+
+    def read_sets(self) -> tuple[SetText, ...]:
+        return self._host.read_sets()
 
     def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
         return self._host.read_tables()

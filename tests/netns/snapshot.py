@@ -43,6 +43,8 @@ def snapshot(namespace: Namespace) -> dict[str, str]:
     for table in tables:
         if table.startswith("table inet "):
             seen[table] = run(namespace, "nft", "-s", "list", *table.split())
+    seen["sets"] = "\n".join(sorted(run(namespace, "ipset", "save", "-sorted").splitlines()))
+    seen["sets"] = re.sub(r" (bucketsize|initval) \S+", "", seen["sets"])
     for argv in ROUTING:
         seen[" ".join(argv)] = "\n".join(sorted(_timeless(run(namespace, *argv)).splitlines()))
     seen["lo"] = _timeless(run(namespace, "ip", "-o", "addr", "show", "lo"))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from meshnet.kernel.conntrack import Entry
     from meshnet.kernel.ports import Work
     from meshnet.model.cidr import Family
-    from meshnet.model.plan import Step
+    from meshnet.model.plan import SetText, Step
 
 
 class MemoryHost(LiveHost):
@@ -30,6 +30,9 @@ class MemoryHost(LiveHost):
         self.forgotten = 0
         self.fail_at: set[int] = set()
         self.error: BaseException = ToolError("no")
+
+    def read_sets(self) -> tuple[SetText, ...]:
+        return ()
 
     def forget(self, stale: Callable[[Entry], bool]) -> int:
         self.forgotten += 1
