@@ -124,7 +124,7 @@ def choose(seen: Sequence[Evidence], tables: Sequence[str] = ()) -> Choice:
     """
     if tables:
         also = [program(4, variant) for variant in VARIANTS if any(item.of(variant).ours for item in seen)]
-        more = f" ({' and '.join(also)} hold rules of ours too: all are in force)" if also else ""
+        more = f" (rules of ours are in {' and '.join(also)} too: all are in force)" if also else ""
         return Choice("nftables", f"table inet {tables[0]} is ours{more}")
     usable = tuple(variant for variant in VARIANTS if all(item.of(variant).usable for item in seen))
     stuck = [variant for variant in VARIANTS if variant not in usable and any(item.of(variant).ours for item in seen)]

@@ -251,7 +251,7 @@ class _Reader:
             return ""
         if operation == LTE and self._low is not None and self._low[0].what == held.what:
             low, self._low = self._low[1], None
-            return f"{held.what} {low}-{number}"
+            return f"{held.what} {_span(held, low, number)}"
         self._settle()
         negation = {EQ: "", NEQ: "!= "}.get(operation)
         if negation is None:
