@@ -18,6 +18,7 @@ COMMANDS = {
         "apply",
         "Make a namespace do what a spec says; the second run changes nothing.",
     ),
+    "compare": ("meshnet.cli.compare", "compare", "Say whether two specs or rule sets treat every packet alike."),
     "compile": ("meshnet.cli.program", "compile_command", "Print exactly what would be applied, and touch nothing."),
     "completion": ("meshnet.cli.completion", "completion", "Print the completion script of a shell."),
     "demo": ("meshnet.cli.demo", "demo", "Show which client address an application sees, four ways, both families."),
@@ -36,7 +37,7 @@ COMMANDS = {
 EXIT_CODES = """\b
 Exit codes:
   0  fine
-  1  a negative finding: drift, or a probe that landed elsewhere
+  1  a negative finding: drift, a probe that landed elsewhere, a difference
   2  wrong usage, or a wrong spec
   3  the kernel or a tool refused
   4  not permitted, or not supported here"""

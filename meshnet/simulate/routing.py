@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meshnet.model.cidr import Family
-    from meshnet.model.host import Host, Link
+    from meshnet.model.host import Address, Host, Link
 
 MULTICAST = {4: Cidr(4, 0xE0000000, 4), 6: Cidr(6, 0xFF << 120, 8)}
 LIMITED_BROADCAST = 0xFFFFFFFF
@@ -144,8 +144,54 @@ class Routing:
             return found.kind.upper()
         return "UNICAST"
 
+    def is_of_types(self, address: int, types: tuple[str, ...], link: str) -> bool:
+        return self.kind_of(address, link) in types
+
+    def is_of_types6(self, address: int, types: tuple[str, ...], link: str) -> bool:
+        """Of xt_addrtype.c, match_type6."""
+        multicast = MULTICAST[6].holds(6, address)
+        if ("MULTICAST" in types and not multicast) or ("UNICAST" in types and (multicast or address == 0)):
+            return False
+        if "UNSPEC" in types and address != 0:
+            return False
+        if not {"LOCAL", "ANYCAST", "UNREACHABLE"} & set(types):
+            return True
+        if link and "LOCAL" in types and self.kind_of(address, link) == "LOCAL":
+            return True
+        found = self.find(address, 0, 0, "lo", link)
+        if found is None or found.kind == "unreachable":
+            return "UNREACHABLE" in types
+        return not link and found.kind == "local" and "LOCAL" in types
+
+    def is_loopback(self, address: int) -> bool:
+        return LOOPBACK[self.family].holds(self.family, address)
+
     def is_local(self, address: int) -> bool:
         return self.kind_of(address) == "LOCAL"
+
+    def source_for(self, link: str, destination: int) -> int | None:
+        """The address that masquerading takes on a link: there the one nearest to the destination; on ``lo``, whose
+        own is for this host only, another link's (devinet.c, inet_select_addr; addrconf.c, ipv6_dev_get_saddr)."""
+        if self.family == 6 and self.is_local(destination):
+            return destination
+        first = self.links.get(link)
+        ordered = [first, *self.links.values()] if first is not None else list(self.links.values())
+        for candidate in ordered:
+            if candidate.name == "lo":
+                continue
+            own = [address for address in candidate.addresses if address.family == self.family]
+            near = (
+                item
+                for item in own
+                if network_of(self.family, item.number, item.prefix).holds(self.family, destination)
+            )
+            chosen = next(near, own[0] if own else None)
+            if chosen is not None:
+                return chosen.number
+        return None
+
+    def _reaches(self, address: Address, destination: int) -> bool:
+        return network_of(self.family, address.number, address.prefix).holds(self.family, destination)
 
     def refuses_source(self, source: int, destination: int, mark: int, link: Link) -> str:
         """Why what came in by a link is dropped for its source, or nothing (fib_validate_source; IPv4 only)."""

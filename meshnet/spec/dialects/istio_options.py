@@ -57,7 +57,7 @@ RULES: tuple[Option, ...] = (
         "dual-stack",
         "",
         "flag",
-        "Rules for IPv6 beside those for IPv4, wherever IPv6 is spoken at all.",
+        "Rules for IPv6 too in a pod that has addresses of both families.",
         ("ISTIO_AGENT_DUAL_STACK", "ISTIO_DUAL_STACK"),
     ),
     Option("istio-outbound-owner-groups", "", "list", "Groups whose processes are captured; * for all."),
