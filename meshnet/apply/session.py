@@ -158,7 +158,7 @@ class Session:
                 hint="take the pod out of ambient mode first (istio.io/dataplane-mode: none)",
             )
         program = self._program_of(spec, given)
-        sets = self.backend != "libiptc" and self._sets_for(program)
+        sets = self._sets_for(program)
         return Compiled(program, self._plan_of(program, self.backend, traced=self._traced, sets=sets))
 
     def _sets_for(self, program: Program) -> bool:
