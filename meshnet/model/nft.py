@@ -1,6 +1,6 @@
 """One table of nftables: as it is planned or was understood, and as the kernel hands it over.
 
-A rule is text in the words that ``render/nftables`` writes and ``parse/nftables`` reads back out of the kernel's
+A rule is text in the words that ``render/nftables`` writes and ``parse/nft_rules`` reads back out of the kernel's
 expressions. What ``nft`` itself prints differs from version to version, and isn't what it was given even in one: it
 prints ``meta mark & 0xfffff000 | 0x539`` as ``meta mark & 0xfffff539 | 0x539``.
 """

@@ -9,7 +9,8 @@ import pytest
 
 from meshnet.kernel.netlink import attribute
 from meshnet.model.nft import UNKNOWN, RawChain, RawExpression, RawRule, RawSet, RawTable
-from meshnet.parse.nftables import rule_words, understand
+from meshnet.parse.nft_rules import rule_words
+from meshnet.parse.nftables import understand
 
 EQ, NEQ, LTE, GTE = 0, 1, 3, 5
 
