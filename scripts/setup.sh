@@ -3,7 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-wanted=(iptables nftables iproute2 conntrack util-linux python3 python3-venv python3-dev gcc libc6-dev libxtables-dev
+wanted=(iptables nftables ipset iproute2 conntrack util-linux python3 python3-venv python3-dev gcc libc6-dev
+    libxtables-dev
     # The plugin's tests: neighbours for its chain, and a runtime that drives it.
     containernetworking-plugins podman runc conmon busybox-static openssl)
 missing=()

@@ -7,6 +7,7 @@ and an interface's RETURN must have its counterpart in the other direction, or s
 from __future__ import annotations
 
 from meshnet.model.names import (
+    DNS_PORT,
     INBOUND_MARK,
     ISTIO_PREFIX,
     OUTBOUND_MARK,
@@ -32,6 +33,8 @@ EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}
 FULL_MASK = "0xffffffff"
 OWN_ADDRESS = f"{PASSTHROUGH6}/128"
 HOOKS = ("PREROUTING", "OUTPUT")
+DNS_LISTENER = (str(DNS_PORT),)
+OWNERS = {"--uid-owner", "--gid-owner", "!--gid-owner"}
 NFLOG_GROUP = "1337"
 """Where the original's trace logging sends packets; it has such rules in built-in chains too."""
 
@@ -42,11 +45,13 @@ def left_by_istio(table: SavedTable) -> frozenset[tuple[str, str]]:
     forms = [(rule.chain, rule.words, _form(rule.words)) for rule in table.rules if rule.chain in HOOKS]
     guests = _returned_guests([(words, form) for hook, words, form in forms if hook == "PREROUTING"])
     pairs = [(hook, form) for hook, _, form in forms]
+    dns = any(_about_dns(hook, form) and DNS_LISTENER in form.values() for hook, form in pairs)
     return frozenset(
         (hook, words)
         for hook, words, form in forms
         if _keeps_a_mark(hook, form, marks)
         or _logs(form)
+        or (dns and _about_dns(hook, form))
         or _excludes_an_interface(hook, form, pairs)
         or (hook == "PREROUTING" and words in guests)
     )
@@ -125,6 +130,23 @@ def _keeps_a_mark(hook: str, form: Form, marks: frozenset[str]) -> bool:
 
 def _logs(form: Form) -> bool:
     return form.get("-j") == ("NFLOG",) and form.get("--nflog-group") == (NFLOG_GROUP,)
+
+
+def _about_dns(hook: str, form: Form) -> bool:
+    """Earlier releases had their rules about DNS over UDP in nat's and raw's built-in chains."""
+    options = set(form) - OWNERS - {"-m", "-s", "-d"}
+    port = next((name for name in ("--dport", "--sport") if name in form), "")
+    if not port or form.get("-p") != ("udp",) or form[port] not in (("53",), DNS_LISTENER):
+        return False
+    asked = hook == "OUTPUT" and port == "--dport"
+    match form.get("-j"):
+        case ("REDIRECT",):
+            return asked and options == {"-p", port, "-j", "--to-ports"} and form["--to-ports"] == DNS_LISTENER
+        case ("RETURN",):
+            return asked and options == {"-p", port, "-j"} and not OWNERS.isdisjoint(form)
+        case ("CT",):
+            return options == {"-p", port, "-j", "--zone"} and form["--zone"] in (("1",), ("2",))
+    return False
 
 
 def _excludes_an_interface(hook: str, form: Form, others: list[tuple[str, Form]]) -> bool:

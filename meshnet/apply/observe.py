@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from meshnet.model.cidr import BITS
 from meshnet.model.names import (
+    AMBIENT_NODE,
+    AMBIENT_POD,
     CHAIN_PREFIX,
     COMMENT_PREFIX,
+    DNS_PORT,
     ISTIO_PREFIX,
     NEW_TABLE,
     PASSTHROUGH6,
@@ -17,6 +20,7 @@ from meshnet.model.names import (
     ROUTE_TABLE,
 )
 from meshnet.model.plan import ChainText, EntryText, Observed, Plan, RouteText, TableText
+from meshnet.model.value import replace
 from meshnet.parse import saved, words
 
 TYPE_CHECKING = False
@@ -41,8 +45,7 @@ ROUTE_TYPES = {
 }
 """Numbers of linux/rtnetlink.h in the words of ``ip``."""
 
-AMBIENT = ("ISTIO_PRERT", "ISTIO_POSTRT")
-"""Chains that istio-iptables never makes (istio/istio, cni/pkg/iptables)."""
+EARLIER_DNS = f"--sport {DNS_PORT} "
 
 USUAL_METRIC = {4: 0, 6: 1024}
 """What a route gets that names none, so that it goes unsaid (IP6_RT_PRIO_USER of linux/ipv6_route.h)."""
@@ -51,7 +54,12 @@ USUAL_METRIC = {4: 0, 6: 1024}
 def observe(host: Host) -> Observed:
     """Read rules, routes and addresses of the families that the host can be asked about."""
     routing = {family: host.read_routing(family) for family in host.families}
-    return sort_out(host.save(), routing, adopting=host.adopting)
+    seen = sort_out(host.save(), routing, adopting=host.adopting)
+    tables, taken = host.read_tables()
+    sets = host.read_sets()
+    if not tables and not taken and not sets:
+        return seen
+    return replace(seen, own=replace(seen.own, nft=tables, sets=sets), taken=taken)
 
 
 def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, adopting: bool = False) -> Observed:
@@ -129,7 +137,9 @@ def _istio_ran(table: SavedTable) -> bool:
     """Whether the chains are those of istio-iptables. Istio's ambient mode has some of the same names in pods and on
     nodes, with policy rules of its own beside them; its agent looks after all of that."""
     istio = [chain.name for chain in table.chains if chain.name.startswith(ISTIO_PREFIX)]
-    return bool(istio) and not any(name in istio for name in AMBIENT)
+    if not istio and table.name == "raw":  # where earlier releases had no chain, but its DNS listener is named
+        return any(rule.chain == "OUTPUT" and EARLIER_DNS in rule.words for rule in table.rules)
+    return bool(istio) and AMBIENT_POD not in istio and AMBIENT_NODE not in istio
 
 
 def _istio_of_ours(table: SavedTable) -> bool:

@@ -120,3 +120,21 @@ def story_data(story: Story, subject: Subject) -> dict[str, Any]:
         "hops": [hop_data(hop, step.trace, subject) for step in story.steps for hop in step.trace.hops],
         "steps": [{"title": step.title, **trace_data(step.trace, subject)} for step in story.steps],
     }
+
+
+def flow_data(flow: Flow) -> dict[str, Any]:
+    """A flow in the words of the flags that ask for it."""
+    return {
+        "way": flow.way,
+        "src": address_text(flow.family, flow.source),
+        "dst": address_text(flow.family, flow.destination),
+        "sport": flow.source_port,
+        "dport": flow.port,
+        "proto": flow.transport,
+        "iface": flow.interface,
+        "uid": flow.uid,
+        "gid": flow.gid,
+        "groups": list(flow.groups),
+        "sender_mark": flow.mark,
+        "state": flow.state,
+    }

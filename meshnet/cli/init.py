@@ -7,7 +7,7 @@ import sys
 
 from meshnet.cli.init_flags import Settings, read, seconds
 from meshnet.kernel.netns import OWN, Where, missing_capabilities
-from meshnet.model.errors import FINE, REFUSED, MeshnetError, SpecError, UnsupportedError, UsageError
+from meshnet.model.errors import FINE, REFUSED, MeshnetError, SpecError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,10 +43,13 @@ def run() -> None:
     """The console script: every way to fail ends in a line and an exit code, none in a traceback."""
     code = call(sys.argv[1:], os.environ)
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
+        if sys.stdout is not None:  # it was closed before we came
+            sys.stdout.flush()
+    except BrokenPipeError:
         pass  # the reader of our output went away: nobody is left to tell
+    except OSError as error:
+        _say(f"the output couldn't be written: {error.strerror}")
+        code = code or REFUSED
     os._exit(code)  # without taking every module apart first, which costs a tenth of a start
 
 
@@ -65,8 +68,7 @@ def call(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         _say("interrupted")
         return 130
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away: nobody is left to tell
-        return FINE
+        return FINE  # the reader of our output went away: nobody is left to tell
     except OSError as error:
         _say(str(error))
         return REFUSED
@@ -95,16 +97,12 @@ def _main(settings: Settings) -> int:
         wrong.append(f"{word.label}: no variant of iptables ({word.text}): nft or legacy")
     if wrong:
         raise SpecError(wrong)
-    if settings.flag("native-nftables"):
-        raise UnsupportedError(
-            ["--native-nftables (NATIVE_NFTABLES): there is no nftables backend yet"],
-            hint="leave it out: iptables-nft puts the same rules into nf_tables",
-        )
     place = _place(settings)
-    if settings.flag("cleanup-only"):
+    printing = settings.flag("print-spec")  # and doing nothing, whatever else is said
+    if settings.flag("cleanup-only") and not (printing or settings.flag("skip-rule-apply")):
         return _clean(settings, place, form)
     asked = _Asked(settings)
-    if settings.flag("print-spec"):
+    if printing:
         from meshnet.spec.dump import to_yaml
 
         asked.understand(_facts(place))
@@ -136,8 +134,7 @@ class _Asked:
         profile: Profile = "meshnet" if settings.text("profile") == "meshnet" else "istio"
         families: Families = "auto"
         if profile == "istio":
-            # A mesh asks for both on behalf of all of its pods, and some of them speak no IPv6.
-            families = facts.families if wants_both_families(settings.given) else _families(facts)
+            families = _families(facts, both=wants_both_families(settings.given))
         directory = Directory(_user, _group)
         self.facts = facts
         self.spec: Spec = spec_of(settings.given, profile=profile, families=families, directory=directory)
@@ -150,6 +147,10 @@ class _Asked:
 
         for line in shortcomings(self.spec):
             _say(f"warning: {line}")
+        if self.spec.dns.capture == "resolvers" and not (self.spec.dns.resolvers or self.facts.resolvers):
+            _say(
+                f"warning: {self.facts.resolvers_from} names no resolver, so no DNS is captured; --capture-all-dns does"
+            )
 
 
 def _apply(asked: _Asked, place: Where, form: str) -> dict[str, Any]:
@@ -182,7 +183,7 @@ def _for_nothing(asked: _Asked, traced: bool) -> ChangeSet:
     from meshnet.model.plan import Observed
     from meshnet.render.plan import render
 
-    plan = render(compile_spec(asked.spec, asked.facts), traced=traced)
+    plan = render(compile_spec(asked.spec, asked.facts), _backend(asked.settings), traced=traced)
     return reconcile(plan, Observed(), disposable=False)
 
 
@@ -202,9 +203,14 @@ def _clean(settings: Settings, place: Where, form: str) -> int:
 def _session(settings: Settings, place: Where, asked: _Asked | None = None) -> Session:
     from meshnet.apply.session import Session
 
-    backend = BINARIES[settings.text("force-iptables-binary")]
+    backend = _backend(settings)
     traced = settings.flag("iptables-trace-logging")
     return Session(place, backend, adopting=True, traced=traced, meanwhile=asked.understand if asked else None)
+
+
+def _backend(settings: Settings) -> Asked:
+    """As in the original, --native-nftables leaves nothing to choose between the variants of iptables."""
+    return "nftables" if settings.flag("native-nftables") else BINARIES[settings.text("force-iptables-binary")]
 
 
 def _shown(backend: str, changes: ChangeSet, form: str) -> dict[str, Any]:
@@ -273,16 +279,17 @@ def _facts(place: Where) -> Facts:
         return gather(place)
 
 
-def _families(facts: Facts) -> Families:
-    """The original's choice: IPv6 in a pod that has nothing else, or when it is asked for.
+def _families(facts: Facts, *, both: bool) -> Families:
+    """The original's choice: IPv6 in a pod that has nothing else, or an address of each and the wish for both.
 
-    A proxy that wasn't told of IPv6 doesn't listen there, and whatever is led to it would be refused.
+    A mesh has the wish for all of its pods. A proxy that wasn't told of IPv6 doesn't listen there, and whatever is led
+    to it would be refused.
     """
-    if facts.global_ipv6 and not facts.global_ipv4:
+    if facts.global_ipv6 and (both or not facts.global_ipv4):
         return (4, 6)
     if facts.global_ipv6:
         _say("note: IPv6 is left alone as there is an IPv4 address; --dual-stack (ISTIO_DUAL_STACK) captures both")
-    return (4,)
+    return facts.families if both and not facts.global_ipv4 else (4,)
 
 
 def _user(name: str) -> int | None:
@@ -304,7 +311,13 @@ def _group(name: str) -> int | None:
 
 
 def _say(line: str) -> None:
-    print(f"meshnet-init: {line}", file=sys.stderr)
+    """A line on standard error, at once; nothing when nobody can be told."""
+    if sys.stderr is None:
+        return  # closed before we came; print would take standard output instead
+    try:
+        print(f"meshnet-init: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        return  # nor can this be told
 
 
 def _json(data: Any) -> None:

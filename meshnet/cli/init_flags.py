@@ -22,6 +22,8 @@ OPTIONS: tuple[Option, ...] = (*RULES, *BEHAVIOUR, *OWN)
 LOGGING = ("log_", "vklog")
 """Flags of the original's logging library. They stand in every injected pod and say nothing about rules."""
 
+UNITS = {"ms": 0.001, "h": 3600.0, "m": 60.0, "s": 1.0}
+
 
 @value
 class Settings:
@@ -30,7 +32,7 @@ class Settings:
     given: Mapping[str, Word]
 
     def flag(self, name: str) -> bool:
-        return name in self.given and read_truth(self.given[name].text)
+        return name in self.given and read_truth(self.given[name].text.strip())
 
     def read(self, name: str, reader: Callable[[str], Any], default: Any) -> Any:
         """The value of an option; SpecError names the flag, the variable and the value."""
@@ -134,12 +136,18 @@ def _unknown(flag: str) -> str:
 
 
 def seconds(word: str) -> float:
-    """A time in Go's form with one unit (5s, 500ms, 1m) or a bare number of seconds; not more than an hour."""
-    for unit, size in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("", 1.0)):
-        digits = word.removesuffix(unit)
-        if word.endswith(unit) and digits.replace(".", "", 1).isdecimal() and 0 < float(digits) * size <= 3600:
-            return float(digits) * size
-    raise Wrong(f"not a time ({word})", "such as 5s or 500ms, at most 60m")
+    """A time in Go's form (5s, 500ms, 1m30s) or a bare number of seconds; not more than an hour."""
+    total, rest = 0.0, word if word.strip("0123456789.") else f"{word}s"
+    while rest:
+        digits = rest[: len(rest) - len(rest.lstrip("0123456789."))]
+        unit = next((unit for unit in UNITS if rest.startswith(unit, len(digits))), "")
+        if not unit or not digits.replace(".", "", 1).isdecimal():
+            break
+        total += float(digits) * UNITS[unit]
+        rest = rest[len(digits) + len(unit) :]
+    if rest or not 0 < total <= UNITS["h"]:
+        raise Wrong(f"not a time ({word})", "such as 5s or 500ms, at most 1h")
+    return total
 
 
 def help_lines() -> Iterator[str]:

@@ -19,6 +19,7 @@ COMMANDS = {
         "Make a namespace do what a spec says; the second run changes nothing.",
     ),
     "cni": ("meshnet.cli.cni", "cni", "Put the CNI plugin on a node or into a cluster, and find pods that it missed."),
+    "compare": ("meshnet.cli.compare", "compare", "Say whether two specs or rule sets treat every packet alike."),
     "compile": ("meshnet.cli.program", "compile_command", "Print exactly what would be applied, and touch nothing."),
     "completion": ("meshnet.cli.completion", "completion", "Print the completion script of a shell."),
     "demo": ("meshnet.cli.demo", "demo", "Show which client address an application sees, four ways, both families."),
@@ -32,13 +33,14 @@ COMMANDS = {
     "remove": ("meshnet.cli.namespace", "remove", "Take everything of meshnet out of a namespace; needs no spec."),
     "schema": ("meshnet.cli.program", "schema", "Print the JSON Schema of a spec."),
     "sidecar": ("meshnet.cli.sidecar", "sidecar", "Run the embedded transparent proxy for a spec."),
+    "trace": ("meshnet.cli.trace", "trace", "Send a packet and show its real path beside the predicted one."),
     "verify": ("meshnet.cli.verify", "verify", "Send packets and show that a namespace does what a spec says."),
 }
 
 EXIT_CODES = """\b
 Exit codes:
   0  fine
-  1  a negative finding: drift, or a probe that landed elsewhere
+  1  a negative finding: drift, a probe that landed elsewhere, a difference
   2  wrong usage, or a wrong spec
   3  the kernel or a tool refused
   4  not permitted, or not supported here"""

@@ -79,21 +79,24 @@ def of_document(document: Document, families: tuple[Family, ...]) -> Subject:
 
 def of_files(rules: str | None, rules6: str | None) -> Subject:
     """Saved rules, by the files' names; ``-`` is standard input."""
+    families: tuple[tuple[Family, str | None], ...] = ((4, rules), (6, rules6))
+    found = [of_text(text_of_file(name), name, family) for family, name in families if name is not None]
+    return Subject(
+        " and ".join(item.name for item in found),
+        tuple(held for item in found for held in item.rules),
+        notes=tuple(note for item in found for note in item.notes),
+    )
+
+
+def of_text(text: str, name: str, family: Family) -> Subject:
+    """Saved rules of one family."""
     from meshnet.parse.ruleset import hidden_tables, read
 
-    held, notes, names = [], [], []
-    families: tuple[tuple[Family, str | None], ...] = ((4, rules), (6, rules6))
-    for family, name in families:
-        if name is None:
-            continue
-        text = text_of_file(name)
-        held.append(read(text, family, name))
-        names.append(name)
-        notes += [
-            f"{name}: table {table} could not be printed by the tool that saved the rules; what is in it is unknown"
-            for table in hidden_tables(text)
-        ]
-    return Subject(" and ".join(names), tuple(held), notes=tuple(notes))
+    notes = tuple(
+        f"{name}: table {table} could not be printed by the tool that saved the rules; what is in it is unknown"
+        for table in hidden_tables(text)
+    )
+    return Subject(name, (read(text, family, name),), notes=notes)
 
 
 def text_of_file(name: str) -> str:

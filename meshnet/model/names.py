@@ -13,12 +13,22 @@ ISTIO_PREFIX = "ISTIO_"
 """The chains of profile istio, whose names are istio-iptables' own. They are ours in a table where our comment is on a
 rule of theirs; without one they are what somebody else's run left, and stay unless their removal is asked for."""
 
+AMBIENT_POD, AMBIENT_NODE = "ISTIO_PRERT", "ISTIO_POSTRT"
+"""Chains that istio-iptables never makes and the agent of Istio's ambient mode does, beside an ISTIO_OUTPUT of its own
+(istio/istio, cni/pkg/iptables). They are never ours."""
+
 COMMENT_PREFIX = "meshnet:"
 """Own rules: the comment ``meshnet:<rule-id>`` leads back to the pass and through the program to the spec's line."""
 
 NEW_TABLE = CHAIN_PREFIX + "NEW_TABLE"
 """An empty chain in a table that did not exist before, so that remove takes the table away too. It stays until then:
 killed when all rules are gone and the table isn't yet, the next remove still knows whose it is."""
+
+NFT_TABLE = "meshnet"
+"""Our table of nftables, family ``inet``, unless the spec has another name for it."""
+
+NFT_MARK = "meshnet:table"
+"""The table's comment: by it and nothing else such a table is ours, whatever its name."""
 
 ROUTE_PROTOCOL = 109
 """rtm_protocol of own policy rules and routes. Routing daemons use 8 to 20, 42 and 186 to 192 (linux/rtnetlink.h)."""

@@ -80,6 +80,8 @@ def one_address(flag: str, text: str, negated: bool, family: Family) -> Conditio
     try:
         network, mask = block(text, family)
     except NotKnown:
+        if ":" in text if family == 4 else text[:1].isdigit() and ":" not in text:
+            raise Malformed(f"an address of IPv{family} behind {flag}") from None
         return UnknownMatch((*(("!",) if negated else ()), flag, text))
     return AddressIs("source" if flag == "-s" else "destination", network, mask, negated)
 

@@ -20,13 +20,15 @@ class Connections:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, Ends], tuple[Connection, bool]] = {}
+        self.given: tuple[int, str] = (0, "")
+        """Of a connection that a packet is said to belong to: its mark, and which end was translated, if any."""
 
     def enter(self, packet: Packet) -> None:
         """nf_conntrack_in. What has come round by ``lo`` keeps what it has, and so does what isn't tracked."""
         if packet.state:
             return
         if packet.wanted:
-            self._begin(packet, packet.wanted)
+            self.begin(packet, packet.wanted)
             return
         zones = packet.template or NO_ZONE
         ends = packet.ends()
@@ -68,13 +70,19 @@ class Connections:
         found = self._known.get((connection.zones[1], reply))
         return found is not None and found[0] is not connection
 
-    def _begin(self, packet: Packet, state: str) -> None:
+    def begin(self, packet: Packet, state: str) -> None:
         """Give a packet the state that its flow says it has."""
         if state in (INVALID, UNTRACKED):
             packet.state = state
             return
-        connection = Connection(packet.ends(), packet.template or NO_ZONE)
+        ends = packet.ends()
+        if packet.reply:
+            ends = (ends[0], ends[3], ends[4], ends[1], ends[2])
+        connection = Connection(ends, packet.template or NO_ZONE)
         connection.confirmed = connection.source_done = connection.destination_done = True
         connection.seen_reply = state == ESTABLISHED
         connection.related = state == RELATED
+        connection.mark, translated = self.given
+        connection.destination_translated = translated == "DNAT"
+        connection.source_translated = translated == "SNAT"
         packet.connection, packet.state = connection, state

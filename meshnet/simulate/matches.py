@@ -5,6 +5,9 @@ Each is written once for a rule and called for every packet, so what can be deci
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
+from meshnet.model.cidr import collapse
 from meshnet.model.ruleset import (
     AddressIs,
     AddressRange,
@@ -30,9 +33,9 @@ from meshnet.simulate.packet import ESTABLISHED, INVALID, TCP, UDP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from meshnet.model.cidr import Family
+    from meshnet.model.cidr import Cidr, Family
     from meshnet.model.host import AddressSet, Host
     from meshnet.model.ruleset import Condition, IdSpan
     from meshnet.simulate.packet import Packet, Test
@@ -66,6 +69,8 @@ class Place:
         self.routing = routing
         self.sockets = sockets
         self.sets = {item.name: item for item in host.sets}
+        self.watch: Callable[[Condition, Test], Test] | None = None
+        """Wraps each condition's function; for who wants to know what was asked (``compare``)."""
 
 
 def test_of(conditions: Iterable[Condition], place: Place) -> Test | None:
@@ -75,6 +80,8 @@ def test_of(conditions: Iterable[Condition], place: Place) -> Test | None:
     for item in conditions:
         test = _test(item, place)
         if test is not None:
+            if place.watch is not None:
+                test = place.watch(item, test)
             (doubtful if isinstance(item, (InSet, UnknownMatch)) else sure).append(test)
     return _all_of([*sure, *doubtful])
 
@@ -166,14 +173,20 @@ def _port(source: bool, first: int, last: int, negated: bool) -> Test:
 
 
 def _ports(end: str, spans: tuple[tuple[int, int], ...], negated: bool) -> Test:
-    def among(port: int) -> bool:
-        return any(first <= port <= last for first, last in spans)
-
+    among = spanning(spans)
     if end == "source":
         return lambda p: p.protocol in PORTED and among(p.source_port) != negated
     if end == "destination":
         return lambda p: p.protocol in PORTED and among(p.port) != negated
     return lambda p: p.protocol in PORTED and (among(p.source_port) or among(p.port)) != negated
+
+
+def spanning(spans: tuple[tuple[int, int], ...]) -> Callable[[int], bool]:
+    """Whether a port lies in any of the spans."""
+    if len(spans) <= 8:  # longer lists than multiport's come from ``merge``
+        return lambda port: any(first <= port <= last for first, last in spans)
+    ports = frozenset(port for first, last in spans for port in range(first, last + 1))
+    return ports.__contains__
 
 
 def _icmp(number: int | None, first: int, last: int, negated: bool, protocol: int) -> Test:
@@ -258,13 +271,15 @@ def _socket(item: SocketFound, place: Place) -> Test:
 
 
 def _address_type(item: AddressType, place: Place) -> Test:
-    kind_of = place.routing.kind_of
+    """xt_addrtype.c. IPv4 asks the local table for the one type that an address has. In IPv6 every type that is listed
+    has to hold, but for those of a route, of which one is enough; and an own address is a unicast address too."""
+    is_of = place.routing.is_of_types6 if place.family == 6 else place.routing.is_of_types
 
     def test(p: Packet) -> bool:
         link = p.in_link if item.limit == "in" else p.out_link if item.limit == "out" else ""
-        if item.source and (kind_of(p.source, link) in item.source) == item.source_negated:
+        if item.source and is_of(p.source, item.source, link) == item.source_negated:
             return False
-        return not item.destination or (kind_of(p.destination, link) in item.destination) != item.destination_negated
+        return not item.destination or is_of(p.destination, item.destination, link) != item.destination_negated
 
     return test
 
@@ -275,6 +290,9 @@ def _in_set(known: AddressSet | None, sides: tuple[str, ...], negated: bool) -> 
     pairs = tuple(zip(known.dimensions, sides, strict=False))
     if len(pairs) < len(known.dimensions):
         return _unsure
+
+    if known.dimensions in (("net",), ("ip",)):
+        return _in_blocks(known, sides[0] == "src", negated)
 
     def holds(p: Packet) -> bool:
         for member in known.members:
@@ -293,3 +311,24 @@ def _in_set(known: AddressSet | None, sides: tuple[str, ...], negated: bool) -> 
         return False
 
     return lambda p: holds(p) != negated
+
+
+def _in_blocks(known: AddressSet, source: bool, negated: bool) -> Test:
+    """A set of nothing but blocks: their spans in order, and one look into the middle of them."""
+    inside = within(member.block for member in known.members if member.block is not None)
+    if source:
+        return lambda p: inside(p.source) != negated
+    return lambda p: inside(p.destination) != negated
+
+
+def within(blocks: Iterable[Cidr]) -> Callable[[int], bool]:
+    """Whether an address lies in any of the blocks, of one family."""
+    merged = collapse(blocks)
+    starts = [block.network for block in merged]
+    ends = [block.last for block in merged]
+
+    def inside(address: int) -> bool:
+        place = bisect_right(starts, address)
+        return place > 0 and address <= ends[place - 1]
+
+    return inside

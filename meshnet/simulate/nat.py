@@ -157,8 +157,7 @@ def _source(
     """The new source; of a range of ports the kernel takes one at random, and here it is the first."""
     address = action.first
     if action.kind == "MASQUERADE":
-        link = routing.links.get(packet.out_link)
-        address = link.first(packet.family) if link is not None else None
+        address = routing.source_for(packet.out_link, packet.destination)
         if address is None:
             return "drop"
     elif action.first != action.last:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meshnet.model.cidr import Family
-    from meshnet.model.host import Host, Link
+    from meshnet.model.host import Address, Host, Link
 
 MULTICAST = {4: Cidr(4, 0xE0000000, 4), 6: Cidr(6, 0xFF << 120, 8)}
 LIMITED_BROADCAST = 0xFFFFFFFF
@@ -144,8 +144,53 @@ class Routing:
             return found.kind.upper()
         return "UNICAST"
 
+    def is_of_types(self, address: int, types: tuple[str, ...], link: str) -> bool:
+        return self.kind_of(address, link) in types
+
+    def is_of_types6(self, address: int, types: tuple[str, ...], link: str) -> bool:
+        """Of xt_addrtype.c, match_type6."""
+        multicast = MULTICAST[6].holds(6, address)
+        if ("MULTICAST" in types and not multicast) or ("UNICAST" in types and (multicast or address == 0)):
+            return False
+        if "UNSPEC" in types and address != 0:
+            return False
+        if not {"LOCAL", "ANYCAST", "UNREACHABLE"} & set(types):
+            return True
+        if link and "LOCAL" in types and self.kind_of(address, link) == "LOCAL":
+            return True
+        found = self.find(address, 0, 0, "lo", link)
+        if found is None or found.kind == "unreachable":
+            return "UNREACHABLE" in types
+        return not link and found.kind == "local" and "LOCAL" in types
+
+    def is_loopback(self, address: int) -> bool:
+        return LOOPBACK[self.family].holds(self.family, address)
+
     def is_local(self, address: int) -> bool:
         return self.kind_of(address) == "LOCAL"
+
+    def source_for(self, link: str, destination: int) -> int | None:
+        """The address that masquerading takes on a link; on ``lo``, whose own is for this host only, another link's.
+
+        IPv4 takes the one whose network has the destination, else the first (devinet.c, inet_select_addr); IPv6 the
+        one that shares most bits with it (addrconf.c, ipv6_dev_get_saddr).
+        """
+        if self.family == 6 and self.is_local(destination):
+            return destination
+        own = self._own(link)
+        others = [address for name in self.links for address in self._own(name)]
+        if self.family == 6:
+            ranked = sorted(own or others, key=lambda item: (item.number ^ destination).bit_length())
+        else:
+            near = [item for item in own if network_of(4, item.number, item.prefix).holds(4, destination)]
+            ranked = [*near, *own, *others]
+        return ranked[0].number if ranked else None
+
+    def _own(self, link: str) -> list[Address]:
+        found = self.links.get(link)
+        if found is None or link == "lo":
+            return []
+        return [address for address in found.addresses if address.family == self.family]
 
     def refuses_source(self, source: int, destination: int, mark: int, link: Link) -> str:
         """Why what came in by a link is dropped for its source, or nothing (fib_validate_source; IPv4 only)."""

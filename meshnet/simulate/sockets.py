@@ -58,6 +58,13 @@ class Sockets:
             return found
         return self.listening(family, protocol, address, port) if self._listening else None
 
+    def receiver(
+        self, family: Family, protocol: int, peer: int, peer_port: int, address: int, port: int
+    ) -> Sock | None:
+        """Who gets a packet that has come to its end."""
+        found = self.owner(family, protocol, peer, peer_port, address, port)
+        return found or self.assumed(family, protocol, port)
+
     def for_tproxy(
         self, family: Family, protocol: int, peer: int, peer_port: int, address: int, port: int, on: tuple[int, int]
     ) -> Sock | None:

@@ -47,6 +47,8 @@ class Work:
         self.routing = routing
         self.sockets = sockets
         self.connections = connections
+        self.watch: Callable[[Packet, Translate], None] | None = None
+        """Is told of each translation before it is made (``compare``)."""
 
 
 class Spot:
@@ -172,6 +174,8 @@ def _track(spot: Spot, action: Track) -> Act:
 
 def _translate(spot: Spot, action: Translate, work: Work) -> Act:
     def act(p: Packet) -> str:
+        if work.watch is not None:
+            work.watch(p, action)
         went = nat.translate(p, action, work.routing, work.connections)
         if went == "drop":
             spot.note(p, "DROP: the interface has no address")

@@ -17,7 +17,7 @@ from meshnet.simulate.chains import Rules
 from meshnet.simulate.conntrack import Connections
 from meshnet.simulate.matches import Place
 from meshnet.simulate.packet import ACK, NEW, NUMBERS, SYN, TCP, Packet, Sock
-from meshnet.simulate.routing import LIMITED_BROADCAST, Routing, is_loopback
+from meshnet.simulate.routing import Routing
 from meshnet.simulate.sockets import Sockets
 from meshnet.simulate.targets import ACCEPTED, DROPPED, REJECTED, Work
 
@@ -54,16 +54,27 @@ class Pod:
     def __init__(self, rules: Iterable[RuleSet], host: Host, proxies: Proxies | None = None) -> None:
         self.host = host
         self.proxies = proxies or Proxies()
-        self.sockets = Sockets(host)
+        self.sockets = self.make_sockets(host)
         self.connections = Connections()
         self._rules: dict[Family, Rules] = {}
-        self._routing: dict[Family, Routing] = {4: Routing(host, 4), 6: Routing(host, 6)}
+        self._routing: dict[Family, Routing] = {4: self.make_routing(host, 4), 6: self.make_routing(host, 6)}
         self._works: dict[Family, Work] = {}
         for held in rules:
             routing = self._routing[held.family]
             work = Work(routing, self.sockets, self.connections)
             self._works[held.family] = work
-            self._rules[held.family] = Rules(held, Place(host, held.family, routing, self.sockets), work)
+            place = Place(host, held.family, routing, self.sockets)
+            self.prepare(place, work)
+            self._rules[held.family] = Rules(held, place, work)
+
+    def make_routing(self, host: Host, family: Family) -> Routing:
+        return Routing(host, family)
+
+    def make_sockets(self, host: Host) -> Sockets:
+        return Sockets(host)
+
+    def prepare(self, place: Place, work: Work) -> None:
+        """Before rules are made ready; for who watches what they ask."""
 
     def forget(self) -> None:
         """As if no packet had been seen yet."""
@@ -148,7 +159,7 @@ class Pod:
             packet.note(f"no route (mark {packet.mark:#x})")
             return "there is no route to the destination" if found is None else f"the route there is {found.kind}"
         link = "lo" if found.kind == "local" else found.link
-        if packet.family == 4 and link != "lo" and is_loopback(4, packet.source):
+        if packet.family == 4 and link != "lo" and routing.is_loopback(packet.source):
             settings = routing.links.get(link)
             if settings is None or not settings.route_localnet:
                 packet.note(f"{found}: refused, the source is loopback and {link} has route_localnet=0")
@@ -175,7 +186,7 @@ class Pod:
                 return _dropped(packet, f"after its mark was changed: {refused}")
         if rules.translates:
             destination = packet.destination
-            if ended := self._translate(packet, rules):
+            if ended := self.translate(packet, rules):
                 return ended
             if packet.destination != destination and (refused := self._route_again(packet, sock, routing)):
                 return _dropped(packet, f"after its destination was changed: {refused}")
@@ -189,7 +200,7 @@ class Pod:
         """ip_route_me_harder. The rules of OUTPUT go on seeing the first route's interface."""
         return self._route_out(packet, sock, routing)
 
-    def _translate(self, packet: Packet, rules: Rules) -> Arrival | None:
+    def translate(self, packet: Packet, rules: Rules) -> Arrival | None:
         if nat.wants_rules(packet) and (chain := rules.hooks.get(("nat", packet.hook))):
             verdict = chain.enter(packet)
             if verdict not in (None, ACCEPTED):
@@ -207,7 +218,7 @@ class Pod:
                 verdict = chain.enter(packet)
                 if verdict not in (None, ACCEPTED):
                     return _stopped(packet, verdict)
-            if rules.translates and (ended := self._translate(packet, rules)):
+            if rules.translates and (ended := self.translate(packet, rules)):
                 return ended
         self.connections.confirm(packet)
         return None
@@ -216,11 +227,8 @@ class Pod:
         """What comes in by a link, ``lo`` included."""
         packet.hook, packet.in_link, packet.out_link, packet.sender = "PREROUTING", link, "", None
         routing = self._routing[packet.family]
-        if (
-            packet.family == 6
-            and link != "lo"
-            and (is_loopback(6, packet.source) or is_loopback(6, packet.destination))
-        ):
+        loops = routing.is_loopback
+        if packet.family == 6 and link != "lo" and (loops(packet.source) or loops(packet.destination)):
             return _dropped(packet, "::1 has no business on a link (ip6_input.c)")
         rules = self._rules.get(packet.family)
         if rules is None:
@@ -246,7 +254,7 @@ class Pod:
         if not rules.translates:
             return None
         destination = packet.destination
-        ended = self._translate(packet, rules)
+        ended = self.translate(packet, rules)
         if packet.destination != destination:
             packet.route = None
         return ended
@@ -258,12 +266,15 @@ class Pod:
             return f"the namespace has no interface {link}"
         if packet.family == 4:
             localnet = settings.route_localnet or link == "lo"
-            if packet.source == LIMITED_BROADCAST or packet.source >> 28 == 0xE:
+            if routing.kind_of(packet.source) in ("MULTICAST", "BROADCAST"):
                 return "martian source: no packet comes from there"
-            if not localnet and is_loopback(4, packet.destination):
+            if not localnet and routing.is_loopback(packet.destination):
                 return f"martian destination: 127.0.0.0/8 by {link} while its route_localnet is 0"
-            if not localnet and is_loopback(4, packet.source):
+            if not localnet and routing.is_loopback(packet.source):
                 return f"martian source: 127.0.0.0/8 by {link} while its route_localnet is 0"
+        if packet.family == 6 and link != "lo" and routing.is_loopback(packet.destination):
+            packet.note("no route")  # only by lo itself is there one (route.c, rt6_need_strict)
+            return "there is no route to ::1 from a link"
         found = routing.find(packet.destination, packet.source, packet.mark, link)
         if found is None or found.kind in REFUSING:
             packet.note(f"no route (mark {packet.mark:#x})")
@@ -285,7 +296,7 @@ class Pod:
                 chain = rules.hooks.get((table, "INPUT"))
                 if chain is not None and (verdict := chain.enter(packet)) not in (None, ACCEPTED):
                     return _stopped(packet, verdict)
-            if rules.translates and (ended := self._translate(packet, rules)):
+            if rules.translates and (ended := self.translate(packet, rules)):
                 return ended
         self.connections.confirm(packet)
         return self._deliver(packet)
@@ -297,7 +308,7 @@ class Pod:
             port = port if sock.peer is not None else sock.port
         else:
             ends = (packet.family, packet.protocol, packet.source, packet.source_port, packet.destination, port)
-            sock = self.sockets.owner(*ends) or self.sockets.assumed(packet.family, packet.protocol, port)
+            sock = self.sockets.receiver(*ends)
         if sock is None:
             return Arrival(packet, "delivered", f"reaches port {port}, where nobody listens")
         return Arrival(packet, "delivered", f"reaches port {port}{f' of {sock.name}' if sock.name else ''}", sock)
@@ -307,6 +318,8 @@ class Pod:
         assert found is not None
         if not routing.forwards:
             return _dropped(packet, "it isn't for the pod, and the pod doesn't forward")
+        if packet.assigned is not None:
+            return _dropped(packet, "TPROXY gave it to a socket, and its mark leads to no local route (ip_forward.c)")
         packet.hook, packet.out_link = "FORWARD", found.link
         if rules is not None:
             for table in ("mangle", "filter", "security"):

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from meshnet.model.spec import Spec
 
 
-GROUPS_IN_A_RULE = 48
-"""Each is a match of five words, and iptables takes 255 words for one rule (MAX_ARGC, iptables/xshared.h)."""
+GROUPS_IN_A_RULE = 47
+"""Each is a match of five words, and iptables takes 255 words for one rule (MAX_ARGC, iptables/xshared.h). The comment
+and the longest target, that of a log rule, need 14."""
 
 
 @value

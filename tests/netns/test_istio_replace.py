@@ -12,7 +12,7 @@ from meshnet.model.errors import ToolError
 from meshnet.spec.dialects.istio import spec_of
 from meshnet.spec.dialects.istio_options import Word
 from tests.netns import foreign, golden
-from tests.netns.interrupted import refuse, stopped_session
+from tests.netns.interrupted import killed_at, refuse, stopped_session
 from tests.netns.snapshot import foreign_lines, run, snapshot
 
 if TYPE_CHECKING:
@@ -83,3 +83,25 @@ def test_a_refused_move_leaves_every_rule_in_its_place(namespace: Namespace, bac
         assert session.changes(second).empty
         session.remove()
     assert others(namespace, backend) == theirs
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy"])
+def test_after_a_kill_the_next_run_finishes(namespace: Namespace, backend: str, move: str) -> None:
+    """With what the first one left half-way, and others' rules in between, nothing is left over in the end."""
+    first, second = MOVES[move]
+    before = snapshot(namespace)
+    with Session(where(namespace.where.text), backend) as session:  # type: ignore[arg-type]
+        session.apply(first)
+    for at in range(100):
+        if not killed_at(namespace, backend, at, lambda session: session.apply(second)):
+            break
+        with Session(where(namespace.where.text), backend) as session:  # type: ignore[arg-type]
+            session.apply(second)
+            assert session.changes(second).empty
+            session.apply(first)
+            assert session.changes(first).empty
+    assert at > 1
+    with Session(where(namespace.where.text), backend) as session:  # type: ignore[arg-type]
+        session.remove()
+    assert snapshot(namespace) == before

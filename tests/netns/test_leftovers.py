@@ -52,6 +52,12 @@ COMMIT
 -A PREROUTING -p tcp -i eth6 -j RETURN
 -A OUTPUT -o eth7 -j RETURN
 -A OUTPUT -p udp -m udp --dport 53 -d 192.0.2.9/32 -j DNAT --to-destination 192.0.2.10
+-A OUTPUT -p udp -m udp --dport 53 -d 192.0.2.8/32 -j REDIRECT --to-ports 5353
+COMMIT
+*raw
+-A OUTPUT -p udp -m udp --dport 53 -j CT --zone 7
+-A OUTPUT -p udp -m udp --dport 54 -j CT --zone 1
+-A PREROUTING -i eth6 -p udp -m udp --sport 53 -j CT --zone 1
 COMMIT
 """
 
@@ -103,6 +109,40 @@ def test_log_rules_of_the_original_go_too(namespace: Namespace, variant: str) ->
     others(namespace, variant)
     before = snapshot(namespace)
     leave(namespace, variant, SETTINGS["guests under tproxy"], traced=True)
+    clean(namespace)
+    assert snapshot(namespace) == before
+
+
+EARLIER = """\
+*nat
+:ISTIO_OUTPUT - [0:0]
+:ISTIO_REDIRECT - [0:0]
+-A OUTPUT -p tcp -j ISTIO_OUTPUT
+-A OUTPUT -p udp --dport 53 -m owner --uid-owner 1337 -j RETURN
+-A OUTPUT -p udp --dport 53 -m owner --gid-owner 1337 -j RETURN
+-A OUTPUT -p udp --dport 53 -m owner ! --gid-owner 203 -m owner ! --gid-owner 202 -j RETURN
+-A OUTPUT -p udp --dport 53{to} -j REDIRECT --to-port 15053
+-A ISTIO_OUTPUT -j ISTIO_REDIRECT
+COMMIT
+*raw
+-A OUTPUT -p udp --dport 53 -m owner --uid-owner 1337 -j CT --zone 1
+-A OUTPUT -p udp --sport 15053 -m owner --uid-owner 1337 -j CT --zone 2
+-A OUTPUT -p udp --dport 53 -m owner --gid-owner 1337 -j CT --zone 1
+-A OUTPUT -p udp --sport 15053 -m owner --gid-owner 1337 -j CT --zone 2
+-A OUTPUT -p udp --dport 53{to} -j CT --zone 2
+-A PREROUTING -p udp --sport 53{of} -j CT --zone 1
+COMMIT
+"""
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["resolvers", "all dns"])
+def test_dns_rules_of_earlier_releases(namespace: Namespace, variant: str, listed: bool) -> None:
+    """Left behind in built-in chains they would lead the pod's queries to a listener that is gone."""
+    others(namespace, variant)
+    before = snapshot(namespace)
+    for family, address in ((4, "10.96.0.10/32"), (6, "fd00:96::a/128")):
+        to, of = (f" -d {address}", f" -s {address}") if listed else ("", "")
+        foreign.restore(namespace, f"iptables-{variant}", family, EARLIER.format(to=to, of=of))
     clean(namespace)
     assert snapshot(namespace) == before
 
@@ -182,6 +222,9 @@ COMMIT
         run(namespace, "ip", f"-{family}", "route", "add", "local", "default", "dev", "lo", "table", "100")
     before = snapshot(namespace)
     clean(namespace)
+    assert snapshot(namespace) == before
+    refused = meshnet_init("--network-namespace", namespace.where.text, "-b", "*", "-i", "*")
+    assert (refused.code, "ambient mode" in refused.err) == (4, True), refused.err
     assert snapshot(namespace) == before
 
 

@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import statistics
-import subprocess
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -186,16 +182,3 @@ def test_rules_that_no_kernel_has(called: Any, tmp_path: Path) -> None:
 def test_a_spec_with_a_jump_into_the_dark_is_none(called: Any, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(f"{HEAD}inbound: {{mode: sideways}}\n")
     assert called("explain", str(tmp_path / "pod.yaml"))[0] == 2
-
-
-def test_it_starts_fast(spec_file: str) -> None:
-    """At most eight times the interpreter's own start; the two are measured in turn, since the machine is shared."""
-    bare = [sys.executable, "-I", "-c", "pass"]
-    asked = [sys.executable, "-c", "from meshnet.cli.main import run; run()", "explain", spec_file, "--in"]
-    times: dict[str, list[float]] = {"bare": [], "explain": []}
-    for _ in range(15):
-        for name, command in (("bare", bare), ("explain", asked)):
-            begin = time.perf_counter()
-            subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-            times[name].append(time.perf_counter() - begin)
-    assert statistics.median(times["explain"]) < 8 * statistics.median(times["bare"])

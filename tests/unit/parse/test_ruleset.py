@@ -204,6 +204,7 @@ def test_a_table_that_the_tool_could_not_print_is_named() -> None:
         ("*nat\n[x] -A OUTPUT\nCOMMIT\n", "x:2: expected counters"),
         ("*nat\n-A OUTPUT -j ACCEPT -j DROP\nCOMMIT\n", "x:2: expected one target"),
         ("*nat\n-I OUTPUT 3 -j ACCEPT\nCOMMIT\n", "x:2: expected a place from 1 to 1"),
+        ("*nat\n-A OUTPUT -d ::1 -j ACCEPT\nCOMMIT\n", "x:2: expected an address of IPv4 behind -d"),
         ("*nat\n-A OUTPUT ACCEPT\nCOMMIT\n", "x:2: expected an option such as -p"),
     ],
 )

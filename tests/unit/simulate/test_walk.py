@@ -80,6 +80,19 @@ def test_tproxy_of_what_is_for_others_needs_the_policy_route() -> None:
     assert (trace.end, trace.reason) == ("dropped", "is dropped: it isn't for the pod, and the pod doesn't forward")
 
 
+def test_tproxy_without_a_way_to_the_socket_is_never_forwarded() -> None:
+    trace = walk(TPROXY.replace("0x539", "0x1"), inward(REMOTE), host(forwards=(4,)))
+    assert trace.end == "dropped" and "no local route" in trace.reason
+
+
+def test_types_of_ipv6_addresses_are_asked_for_all_at_once() -> None:
+    """xt_addrtype.c: of what is listed each has to hold, and an own address is a unicast address as well."""
+    for types, expected in (("LOCAL,MULTICAST", False), ("LOCAL", True), ("UNICAST", True), ("UNSPEC", False)):
+        rules = table("filter", f"-A INPUT -m addrtype --dst-type {types} -j DROP")
+        trace = walk(rules, inward(POD6, source=CLIENT6))
+        assert (trace.end == "dropped") is expected, types
+
+
 def test_src_valid_mark_makes_a_marked_packet_a_martian() -> None:
     trace = walk(TPROXY, inward(), host(link(src_valid_mark=True)))
     assert trace.end == "dropped" and "martian source" in trace.reason
@@ -121,6 +134,11 @@ def test_loopback_comes_in_only_with_route_localnet() -> None:
         assert walk("", flow).reason.startswith("is dropped: martian")
     assert walk("", inward("127.0.0.1"), host(link(route_localnet=True))).end == "delivered"
     assert walk("", inward("::1", source=CLIENT6)).end == "dropped"
+
+
+def test_ipv6_loopback_can_t_be_reached_from_a_link_by_translation_either() -> None:
+    rules = table("nat", "-A PREROUTING -p tcp -j DNAT --to-destination [::1]:8080")
+    assert walk(rules, inward(POD6, source=CLIENT6)).reason == "is dropped: there is no route to ::1 from a link"
 
 
 def test_reverse_path_filter() -> None:
@@ -253,7 +271,15 @@ def test_dnat_elsewhere_is_a_capture() -> None:
 def test_masquerade_and_snat() -> None:
     for target in ("MASQUERADE", f"SNAT --to-source {POD}"):
         trace = walk(table("nat", f"-A POSTROUTING -j {target}"), outward(source="127.0.0.1", to=POD))
-        assert address_text(4, trace.source) == ("127.0.0.1" if target == "MASQUERADE" else POD)
+        assert address_text(4, trace.source) == POD, "127.0.0.1 is of no use beyond the host (inet_select_addr)"
+
+
+def test_masquerade_on_lo_takes_the_address_of_another_link() -> None:
+    """IPv4 the first one, IPv6 the one that is most like the destination; both were seen in random packets."""
+    links = (link(), link("eth1", "10.2.0.2/24", "fd02::2/64"))
+    rules = table("mangle", "-A OUTPUT -j MARK --set-mark 0x539") + table("nat", "-A POSTROUTING -j MASQUERADE")
+    assert address_text(4, walk(rules, outward("10.2.0.1"), host(*links)).source) == POD
+    assert address_text(6, walk(rules, outward("fd02::1"), host(*links)).source) == "fd02::2"
 
 
 def test_a_port_range_keeps_a_port_that_lies_in_it() -> None:
