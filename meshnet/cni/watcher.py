@@ -63,7 +63,9 @@ class Watcher:
         self._tell("")
         if wrote:
             self._wrote(now)
-        self._seen = self._installer.signature()
+        # What was there before the look is what was looked at. Taken afterwards it could be of a file that its owner
+        # wrote in between, and nobody would look at that one; so after a write of ours there is another look.
+        self._seen = None if wrote else signature
         return True
 
     def _wrote(self, now: float) -> None:

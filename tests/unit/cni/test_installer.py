@@ -278,3 +278,24 @@ def test_the_watcher_waits_for_a_whole_file_and_says_so_once(node: Node) -> None
     node.put("10-a.conflist", LIST)
     assert watcher.look()
     assert node.types("10-a.conflist")[-1] == "meshnet-cni"
+
+
+def test_what_is_rewritten_right_behind_the_watcher_s_own_writing_is_seen(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    path = node.put("10-a.conflist", LIST)
+    install = node.installer.install
+
+    def overtaken() -> bool:
+        wrote = install()
+        path.write_text(LIST)
+        return wrote
+
+    watcher = Watcher(node.installer, lambda _: None, lambda _: False, clock)
+    monkeypatch.setattr(node.installer, "install", overtaken)
+    watcher.look()
+    monkeypatch.undo()
+    clock.now += 5
+    assert watcher.look()
+    assert node.types("10-a.conflist")[-1] == "meshnet-cni"
