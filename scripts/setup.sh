@@ -5,8 +5,8 @@ cd "$(dirname "$0")/.."
 
 wanted=(iptables nftables ipset iproute2 conntrack util-linux python3 python3-venv python3-dev gcc libc6-dev
     libxtables-dev
-    # The plugin's tests: neighbours for its chain, and a runtime that drives it.
-    containernetworking-plugins podman runc conmon busybox-static openssl)
+    # The plugin's tests: neighbours for its chain, and runtimes that drive it.
+    containernetworking-plugins podman conmon containerd runc busybox-static openssl)
 missing=()
 for package in "${wanted[@]}"; do
     dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
