@@ -132,7 +132,6 @@ class Api:
     def __init__(self, access: Access, patience: float = PATIENCE) -> None:
         self._access = access
         self._patience = patience
-        self.asked = 0
 
     def pod(self, namespace: str, name: str, uid: str = "") -> dict[str, Any]:
         """One pod. CniError 11 when it can't be had in time: the runtime asks again.
@@ -199,7 +198,6 @@ class Api:
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
-        self.asked += 1
         scheme, _, rest = self._access.server.partition("://")
         host, slash, prefix = rest.partition("/")
         headers = {"Accept": "application/json", "User-Agent": "meshnet-cni", "Connection": "close"}

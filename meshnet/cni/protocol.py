@@ -21,7 +21,7 @@ SINCE = {"ADD": "0.3.1", "DEL": "0.3.1", "VERSION": "0.3.1", "CHECK": "0.4.0", "
 
 INCOMPATIBLE, UNSUPPORTED_FIELD, UNKNOWN_CONTAINER, BAD_ENVIRONMENT = 1, 2, 3, 4
 IO_FAILURE, UNDECODABLE, BAD_CONFIG, BAD_NAMESPACE, TRY_LATER = 5, 6, 7, 8, 11
-NOT_AVAILABLE, LIMITED = 50, 51
+NOT_AVAILABLE = 50
 """Section "Error"; 8 is libcni's ErrInvalidNetNS, for a namespace that is the plugin's own or none at all."""
 
 REFUSED, DRIFTED, POD_REFUSED, INTERNAL = 100, 101, 102, 110
@@ -50,6 +50,13 @@ class CniError(Exception):
     def answer(self, version: str) -> dict[str, Any]:
         said: dict[str, Any] = {"cniVersion": version, "code": self.code, "msg": self.message}
         return said | ({"details": self.details} if self.details else {})
+
+
+class OwnNamespace(CniError):
+    """The namespace is the node's own, which no verb may touch, DEL neither."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(BAD_NAMESPACE, f"CNI_NETNS ({path}) is the node's own namespace: no rules are put there")
 
 
 @value

@@ -13,6 +13,7 @@ from meshnet.cni.protocol import (
     REFUSED,
     UNKNOWN_CONTAINER,
     CniError,
+    OwnNamespace,
 )
 from meshnet.cni.visit import open_pod, visit
 from meshnet.spec.jsontext import encode
@@ -101,9 +102,9 @@ def delete(call: Call, config: Config, journal: Journal) -> str:
     mine = (config.network, call.container, call.interface)
     try:
         namespace = open_pod(call.netns) if call.netns else None
+    except OwnNamespace:
+        raise
     except CniError as error:
-        if error.code == BAD_NAMESPACE and "own namespace" in error.message:
-            raise
         journal.debug(f"{call.container}: {error.message}")
         namespace = None
     if namespace is not None:

@@ -9,7 +9,15 @@ from __future__ import annotations
 import os
 
 from meshnet.apply.session import Session
-from meshnet.cni.protocol import BAD_NAMESPACE, INTERNAL, REFUSED, TRY_LATER, UNKNOWN_CONTAINER, CniError
+from meshnet.cni.protocol import (
+    BAD_NAMESPACE,
+    INTERNAL,
+    REFUSED,
+    TRY_LATER,
+    UNKNOWN_CONTAINER,
+    CniError,
+    OwnNamespace,
+)
 from meshnet.kernel import userns
 from meshnet.kernel.netns import OWN, Namespace, Where, open_namespace
 from meshnet.model.errors import BusyError, MeshnetError, NamespaceError, SpecError
@@ -35,7 +43,7 @@ def open_pod(path: str) -> Namespace:
         raise refused(error) from None
     if namespace.is_current or namespace.is_initial or _is_node_s(namespace):
         namespace.close()
-        raise CniError(BAD_NAMESPACE, f"CNI_NETNS ({path}) is the node's own namespace: no rules are put there")
+        raise OwnNamespace(path)
     return namespace
 
 

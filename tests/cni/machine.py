@@ -17,6 +17,24 @@ BUSYBOX = Path("/bin/busybox")
 APPLETS = ("sh", "nc", "sleep", "cat", "grep", "chmod")
 LIMIT = 120
 
+OUTSIDE = "203.0.113.9"
+BODY = {"inbound": {"mode": "redirect"}, "sidecar": {"uids": [1337], "gids": [1337]}}
+MAKERS = {
+    "bridge": {"type": "bridge", "bridge": "cni-mesh0", "isGateway": True, "ipMasq": True},
+    "ptp": {"type": "ptp"},
+}
+
+
+def chain(first: str, folder: Path, kept: dict[str, str]) -> dict[str, Any]:
+    ipam = {"type": "host-local", "ranges": [[{"subnet": "10.99.0.0/24"}]], "dataDir": str(folder / "ipam")}
+    maker = {**MAKERS[first], "ipam": {**ipam, "routes": [{"dst": "0.0.0.0/0"}]}}
+    plugins = [maker, {"type": "portmap", "capabilities": {"portMappings": True}}]
+    return {
+        "cniVersion": "1.0.0",
+        "name": "mesh",
+        "plugins": [*plugins, {"type": "meshnet-cni", "interception": BODY, **kept}],
+    }
+
 
 class Machine:
     """A context manager. ``plugin`` is what lies in the plugins' folder under our name; else it is the source tree."""

@@ -17,9 +17,7 @@ import pytest
 from meshnet.kernel.netns import open_namespace, where
 from tests.cni.api import TOKEN, FakeApi, certified, injected
 from tests.cni.conftest import path_of
-from tests.cni.podman import Podman
 from tests.cni.runner import outcome
-from tests.cni.test_podman import chain
 from tests.cni.test_user_namespace import pod_of
 from tests.netns.snapshot import run, snapshot
 
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from meshnet.kernel.netns import Namespace
-    from tests.netns.pods import Scratch
 
     Made = Callable[..., dict[str, Any]]
 
@@ -190,15 +187,3 @@ def test_errors_have_their_form_there_too(bare_node: Path) -> None:
 def test_nothing_in_it_names_the_folder_it_was_made_in(packed: Path) -> None:
     for path in packed.rglob("*.pyc"):
         assert str(ROOT).encode() not in path.read_bytes(), path
-
-
-def test_podman_drives_it(packed: Path, tmp_path: Path, kept: dict[str, str], scratch: Scratch) -> None:
-    podman = Podman(tmp_path / "podman", packed / "meshnet-cni")
-    podman.network("mesh", chain("bridge", tmp_path, kept))
-    with podman:
-        podman("run", "--detach", "--name", "one", "--network", "mesh", "busybox", "sleep", "99")
-        pid = podman("inspect", "one", "--format", "{{.State.Pid}}").strip()
-        with open_namespace(where(pid=pid)) as namespace:
-            assert "MESHNET_OUT" in run(namespace, "iptables-nft-save")
-        podman("rm", "--force", "--time", "0", "one")
-    assert "DEL mesh" in (tmp_path / "log").read_text()

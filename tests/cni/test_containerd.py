@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tests.cni.machine import Machine
-from tests.cni.test_podman import OUTSIDE, chain
+from tests.cni.machine import OUTSIDE, Machine, chain
 
 if TYPE_CHECKING:
     from pathlib import Path

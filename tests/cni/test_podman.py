@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from meshnet.kernel.netns import open_namespace, where
+from tests.cni.machine import OUTSIDE, chain
 from tests.cni.podman import Podman
+from tests.cni.test_binary import packed
+from tests.netns.snapshot import run
 
-OUTSIDE = "203.0.113.9"
-BODY = {"inbound": {"mode": "redirect"}, "sidecar": {"uids": [1337], "gids": [1337]}}
-MAKERS = {
-    "bridge": {"type": "bridge", "bridge": "cni-mesh0", "isGateway": True, "ipMasq": True},
-    "ptp": {"type": "ptp"},
-}
-
-
-def chain(first: str, folder: Path, kept: dict[str, str]) -> dict[str, Any]:
-    ipam = {"type": "host-local", "ranges": [[{"subnet": "10.99.0.0/24"}]], "dataDir": str(folder / "ipam")}
-    maker = {**MAKERS[first], "ipam": {**ipam, "routes": [{"dst": "0.0.0.0/0"}]}}
-    plugins = [maker, {"type": "portmap", "capabilities": {"portMappings": True}}]
-    return {
-        "cniVersion": "1.0.0",
-        "name": "mesh",
-        "plugins": [*plugins, {"type": "meshnet-cni", "interception": BODY, **kept}],
-    }
+__all__ = ["packed"]
 
 
 @pytest.mark.parametrize("first", ["bridge", "ptp"])
@@ -58,3 +45,15 @@ def test_a_container_s_traffic_is_captured(tmp_path: Path, kept: dict[str, str],
     assert "ADD mesh" in said and "intercepted: every pod" in said
     assert "DEL mesh" in said and "taken back" in said
     assert not list((tmp_path / "state" / "mesh").iterdir())
+
+
+def test_it_runs_the_packed_plugin(packed: Path, tmp_path: Path, kept: dict[str, str]) -> None:
+    podman = Podman(tmp_path / "podman", packed / "meshnet-cni")
+    podman.network("mesh", chain("bridge", tmp_path, kept))
+    with podman:
+        podman("run", "--detach", "--name", "one", "--network", "mesh", "busybox", "sleep", "99")
+        pid = podman("inspect", "one", "--format", "{{.State.Pid}}").strip()
+        with open_namespace(where(pid=pid)) as namespace:
+            assert "MESHNET_OUT" in run(namespace, "iptables-nft-save")
+        podman("rm", "--force", "--time", "0", "one")
+    assert "DEL mesh" in (tmp_path / "log").read_text()
