@@ -219,10 +219,11 @@ def test_what_is_no_rule_set_is_named_with_its_line(text: str, said: str) -> Non
     assert any(problem.startswith(said) for problem in caught.value.problems), caught.value.problems
 
 
-PIECES = (
-    '! -p tcp --dport -j -m owner " \\ -s 10.0.0.0/8 1: : []:8 -g *nat COMMIT --ctstate -I 99 --match-set --to-ports 9-1 / '
-    "0x 8/999 -f -c \x00"
-).split(" ")
+SPOILT = (
+    "! -p tcp --dport -j -m owner \\ -s 10.0.0.0/8 1: : []:8 -g *nat COMMIT --ctstate -I 99 --match-set --to-ports "
+    "9-1 / 0x 8/999 -f -c \x00"
+)
+PIECES = (*SPOILT.split(" "), '"')
 
 
 def test_spoilt_lines_are_refused_or_come_back_as_they_were_read() -> None:
