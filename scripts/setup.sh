@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-wanted=(iptables nftables iproute2 conntrack util-linux python3 python3-venv python3-dev gcc libc6-dev libxtables-dev)
+wanted=(iptables nftables ipset iproute2 conntrack util-linux python3 python3-venv python3-dev gcc libc6-dev libxtables-dev)
 missing=()
 for package in "${wanted[@]}"; do
     dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")

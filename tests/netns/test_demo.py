@@ -15,7 +15,7 @@ def _links() -> list[str]:
     return sorted(path.name for path in Path("/sys/class/net").iterdir())
 
 
-@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy", "libiptc"])
+@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy", "libiptc", "nftables"])
 def test_each_row_shows_what_it_should(backend: str) -> None:
     before = _links()
     outcomes = run(backend)  # type: ignore[arg-type]
