@@ -218,3 +218,14 @@ def test_del_needs_no_api_no_namespace_and_half_a_configuration(
     for where in ("", "/run/netns/cni-never-there", "/etc/hostname"):
         assert outcome("meshnet-cni", start("DEL", "meshnet-cni", json.dumps(by_pod()).encode(), "one", where)) == {}
     assert "ISTIO" not in "".join(snapshot(pod).values())
+
+
+def test_del_with_half_a_configuration_takes_the_rules_and_what_was_kept(
+    config: Made, pod: Namespace, kept: dict[str, str], tmp_path: Path
+) -> None:
+    before = snapshot(pod)
+    call("ADD", "meshnet-cni", config(), "one", path_of(pod))
+    done = start("DEL", "meshnet-cni", json.dumps(kept).encode(), "one", path_of(pod))
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert snapshot(pod) == before
+    assert not list((tmp_path / "state" / "net").iterdir())
