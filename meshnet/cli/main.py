@@ -22,6 +22,7 @@ COMMANDS = {
     "completion": ("meshnet.cli.completion", "completion", "Print the completion script of a shell."),
     "demo": ("meshnet.cli.demo", "demo", "Show which client address an application sees, four ways, both families."),
     "diff": ("meshnet.cli.namespace", "diff", "Show what differs between a spec and a namespace; exit 1 if anything."),
+    "envoy": ("meshnet.cli.envoy", "envoy", "Print Envoy's bootstrap for a spec, or Istio's EnvoyFilter."),
     "remove": ("meshnet.cli.namespace", "remove", "Take everything of meshnet out of a namespace; needs no spec."),
     "schema": ("meshnet.cli.program", "schema", "Print the JSON Schema of a spec."),
     "sidecar": ("meshnet.cli.sidecar", "sidecar", "Run the embedded transparent proxy for a spec."),
