@@ -45,10 +45,10 @@ def java_binary() -> str:
 
 def zookeeper_classes() -> str:
     """The class path of Debian's ZooKeeper. MissingToolError."""
-    jar = ZOOKEEPER_JARS / "zookeeper.jar"
-    if not jar.exists():
+    jars = [ZOOKEEPER_JARS / name for name in ("slf4j-simple.jar", "zookeeper.jar")]
+    if not all(jar.exists() for jar in jars):
         raise MissingToolError("zookeeper is not installed", hint="apt-get install zookeeper")
-    return str(jar)
+    return ":".join(str(jar) for jar in jars)
 
 
 def has_envoy() -> bool:

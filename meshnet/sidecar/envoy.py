@@ -47,8 +47,7 @@ class Envoy:
 
     ``carries`` is how a declared port's application learns of its client other than by the packets' address.
     ``admin`` is ``host:port`` or the absolute path of a unix socket. ``connections`` bounds the open ones of the
-    whole process; None leaves Envoy's own bounds. ``segment_sizes`` (inbound, outbound) are announced by the
-    listeners, so that a capture shows who answered; None leaves the kernel's.
+    whole process; None leaves Envoy's own bounds.
     """
 
     settings: Settings
@@ -57,7 +56,6 @@ class Envoy:
     admin: str = "127.0.0.1:15000"
     access_log: str = "/dev/stdout"
     connections: int | None = None
-    segment_sizes: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         numbers = [item.port for item in self.declared]
@@ -129,8 +127,8 @@ def _listener(envoy: Envoy, name: str, prefix: str, ports: list[int], place: int
     if more:
         made["additional_addresses"] = [{"address": address} for address in more]
     made["transparent"] = settings.transparent
-    if envoy.segment_sizes is not None:
-        option = {"level": IPPROTO_TCP, "name": TCP_MAXSEG, "int_value": envoy.segment_sizes[place]}
+    if settings.segment_sizes:
+        option = {"level": IPPROTO_TCP, "name": TCP_MAXSEG, "int_value": settings.segment_sizes[place]}
         made["socket_options"] = [{"description": "who answers", "state": "STATE_PREBIND", **option}]
     return made
 

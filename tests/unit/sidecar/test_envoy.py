@@ -114,9 +114,8 @@ def test_envoy_takes_the_bootstrap_of_each_case(path: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("dials", ["original", "loopback"])
 def test_envoy_takes_every_way_to_carry_the_client(carries: Any, dials: Any, tmp_path: Path) -> None:
     declared = (Declared(80), Declared(8080)) if carries == "x-forwarded-for" else (Declared(80), Declared(2181, "tcp"))
-    told = Envoy(
-        Settings(dials=dials), declared, carries, admin="/tmp/a.sock", connections=600, segment_sizes=(1386, 1387)
-    )
+    settings_ = Settings(dials=dials, segment_sizes=(1386, 1387))
+    told = Envoy(settings_, declared, carries, admin="/tmp/a.sock", connections=600)
     validated(bootstrap(told), tmp_path)
 
 
