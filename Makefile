@@ -1,8 +1,10 @@
 # Everything installs what it needs; as root, on Debian 12 or 13.
 PYTHON := .venv/bin/python
 WORKERS ?= 2
+SEED ?= 1
+FLOWS ?= 20000
 
-.PHONY: setup demo test test-long lint docs bench clean
+.PHONY: setup demo fuzz test test-long lint docs bench clean
 
 setup:
 	bash scripts/setup.sh
@@ -16,6 +18,9 @@ test: setup
 test-long: setup
 	$(PYTHON) -m pytest -n $(WORKERS) tests
 
+fuzz: setup
+	$(PYTHON) -m tests.netns.fuzz $(SEED) $(FLOWS)
+
 lint: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
@@ -27,6 +32,7 @@ docs: setup
 
 bench: setup
 	$(PYTHON) -I scripts/bench.py
+	$(PYTHON) scripts/bench_simulate.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from meshnet.model.cidr import BITS
 from meshnet.model.names import (
+    AMBIENT_NODE,
+    AMBIENT_POD,
     CHAIN_PREFIX,
     COMMENT_PREFIX,
+    DNS_PORT,
     ISTIO_PREFIX,
     NEW_TABLE,
     PASSTHROUGH6,
@@ -41,6 +44,8 @@ ROUTE_TYPES = {
 }
 """Numbers of linux/rtnetlink.h in the words of ``ip``."""
 
+EARLIER_DNS = f"--sport {DNS_PORT} "
+
 USUAL_METRIC = {4: 0, 6: 1024}
 """What a route gets that names none, so that it goes unsaid (IP6_RT_PRIO_USER of linux/ipv6_route.h)."""
 
@@ -59,6 +64,7 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
     own: list[TableText] = []
     present: set[tuple[Family, str]] = set()
     made: set[tuple[Family, str]] = set()
+    marked: set[tuple[Family, str]] = set()
     foreign = 0
     tables = {family: saved.parse(text) for family, text in texts.items()}
     for family in tables:
@@ -69,7 +75,9 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
             foreign += others
             if mine.chains or mine.entries:
                 own.append(mine)
-            if any(chain.name == NEW_TABLE for chain in table.chains) or (not others and _all_of_istio(mine, table)):
+            if any(chain.name == NEW_TABLE for chain in table.chains):
+                marked.add((family, table.name))
+            elif not others and _all_of_istio(mine, table):
                 made.add((family, table.name))
     routes: list[RouteText] = []
     on_loopback: set[str] = set()
@@ -80,13 +88,18 @@ def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, ad
             routes += _left_routing(family, seen, tables.get(family, ()))
         on_loopback |= addresses
     return Observed(
-        Plan(tuple(own), tuple(routes)), frozenset(present), frozenset(made), frozenset(on_loopback), foreign
+        Plan(tuple(own), tuple(routes)),
+        frozenset(present),
+        frozenset(made | marked),
+        frozenset(marked),
+        frozenset(on_loopback),
+        foreign,
     )
 
 
 def _own(family: Family, table: SavedTable, adopting: bool) -> TableText:
     tagged = _istio_of_ours(table)
-    left = adopting and not tagged and any(chain.name.startswith(ISTIO_PREFIX) for chain in table.chains)
+    left = adopting and not tagged and _istio_ran(table)
     adopted = _left_by_istio(table) if left else frozenset()
     prefixes = (CHAIN_PREFIX, ISTIO_PREFIX) if tagged or left else (CHAIN_PREFIX,)
     rules: dict[str, list[str]] = {
@@ -112,6 +125,15 @@ def _all_of_istio(mine: TableText, table: SavedTable) -> bool:
     chain in the original's rule set."""
     chains = [chain for chain in table.chains if chain.policy == "-"]
     return len(chains) == len(mine.chains) > 0 and all(chain.policy in ("-", "ACCEPT") for chain in table.chains)
+
+
+def _istio_ran(table: SavedTable) -> bool:
+    """Whether the chains are those of istio-iptables. Istio's ambient mode has some of the same names in pods and on
+    nodes, with policy rules of its own beside them; its agent looks after all of that."""
+    istio = [chain.name for chain in table.chains if chain.name.startswith(ISTIO_PREFIX)]
+    if not istio and table.name == "raw":  # where earlier releases had no chain, but its DNS listener is named
+        return any(rule.chain == "OUTPUT" and EARLIER_DNS in rule.words for rule in table.rules)
+    return bool(istio) and AMBIENT_POD not in istio and AMBIENT_NODE not in istio
 
 
 def _istio_of_ours(table: SavedTable) -> bool:

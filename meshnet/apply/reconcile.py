@@ -112,7 +112,7 @@ def _tables(plan: Plan, observed: Observed, family: Family, disposable: bool, an
         if not lines and not (anew and new):
             continue
         came_with_us = disposable and ((family, name) not in observed.present or (family, name) in observed.made)
-        texts.append(_table_text(name, new, old, came_with_us))
+        texts.append(_table_text(name, new, old, came_with_us, (family, name) in observed.marked))
         differences += [
             f"{line[0]} {'ip6tables' if family == 6 else 'iptables'} -t {name} {line[2:]}" for line in lines
         ]
@@ -163,22 +163,29 @@ def _chain_differences(chain: str, wanted: tuple[str, ...], there: tuple[str, ..
 
 
 def _entries(new: TableText | None, old: TableText | None) -> tuple[list[EntryText], list[EntryText]]:
-    """Entries that come and those that go. Where the order of several matters, all of a hook are written anew."""
+    """Entries that come and those that go. Where the order of several matters, all of a hook are written anew.
+
+    An entry that has a place is written anew when it stands elsewhere: a roll-back puts it where it was again.
+    """
     missing: list[EntryText] = []
     surplus: list[EntryText] = []
     for hook in _hooks(new, old):
         wanted = [entry for entry in new.entries if entry.hook == hook] if new else []
         there = [entry for entry in old.entries if entry.hook == hook] if old else []
         if len(wanted) == 1:
-            kept = next((entry for entry in there if same_rule(entry.rule, wanted[0].rule)), None)
+            kept = next((entry for entry in there if _stands(wanted[0], entry)), None)
             if kept is not None:
                 there.remove(kept)
                 wanted = []
-        elif not _chain_differences(hook, _entry_rules(new, hook), _entry_rules(old, hook)):
+        elif len(wanted) == len(there) and all(map(_stands, wanted, there)):
             continue
         missing += wanted
         surplus += there
     return missing, surplus
+
+
+def _stands(wanted: EntryText, there: EntryText) -> bool:
+    return wanted.place in (BEHIND, there.place) and same_rule(wanted.rule, there.rule)
 
 
 def _hooks(*tables: TableText | None) -> tuple[Hook, ...]:
@@ -189,15 +196,16 @@ def _entry_rules(table: TableText | None, hook: Hook) -> tuple[str, ...]:
     return tuple(entry.rule for entry in table.entries if entry.hook == hook) if table else ()
 
 
-def _table_text(name: str, new: TableText | None, old: TableText | None, came_with_us: bool) -> str:
+def _table_text(name: str, new: TableText | None, old: TableText | None, came_with_us: bool, marked: bool) -> str:
     """One transaction: chains emptied or made, entries that go, rules, entries that come, chains that go."""
     chains = new.chains if new else ()
     kept = {chain.name for chain in chains}
     stale = [chain.name for chain in old.chains if chain.name not in kept] if old else []
     missing, surplus = _entries(new, old)
-    lines = [f"*{name}", *([f":{NEW_TABLE} - [0:0]"] if came_with_us else [])]
-    # Profile istio leaves no chain that isn't the original's: its table is known as ours by what is in it.
-    unmarked = came_with_us and chains and not any(chain.name.startswith(CHAIN_PREFIX) for chain in chains)
+    # Profile istio leaves no chain that isn't the original's: its table is known as ours by what is in it. And where no
+    # mark is, none is taken away: for one deletion nf_tables waits longer than for the whole rest of a restore.
+    unmarked = bool(chains) and not any(chain.name.startswith(CHAIN_PREFIX) for chain in chains)
+    lines = [f"*{name}", *([f":{NEW_TABLE} - [0:0]"] if came_with_us and not unmarked else [])]
     lines += [f":{chain} - [0:0]" for chain in (*(chain.name for chain in chains), *stale)]
     lines += [f"-D {entry.hook} {entry.rule}" for entry in surplus]
     lines += [f"-A {chain.name} {rule}" for chain in chains for rule in chain.rules]
@@ -205,5 +213,5 @@ def _table_text(name: str, new: TableText | None, old: TableText | None, came_wi
     placed = sorted((entry for entry in missing if entry.place != BEHIND), key=lambda item: item.place)
     lines += [f"-I {entry.hook} {entry.place} {entry.rule}" for entry in placed]
     lines += [f"-A {entry.hook} {entry.rule}" for entry in missing if entry.place == BEHIND]
-    lines += [f"-X {chain}" for chain in (*stale, *([NEW_TABLE] if unmarked else []))]
+    lines += [f"-X {chain}" for chain in (*stale, *([NEW_TABLE] if unmarked and marked else []))]
     return "\n".join([*lines, "COMMIT", ""])

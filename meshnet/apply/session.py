@@ -138,6 +138,13 @@ class Session:
     def _compiled(self, spec: Spec, given: Facts) -> Compiled:
         # Profile istio writes chains of the original's names: those of an earlier run of the original are replaced.
         self.host.adopting = self._adopting or spec.profile == "istio"
+        if spec.profile == "istio" and any(
+            f":{names.AMBIENT_POD} " in one.text for it in self.evidence for one in it.found
+        ):
+            raise UnsupportedError(
+                ["this pod is in Istio's ambient mode, whose agent has chains of the same names as profile istio"],
+                hint="take the pod out of ambient mode first (istio.io/dataplane-mode: none)",
+            )
         program = self._program_of(spec, given)
         return Compiled(program, self._plan_of(program, traced=self._traced))
 

@@ -43,10 +43,13 @@ def run() -> None:
     """The console script: every way to fail ends in a line and an exit code, none in a traceback."""
     code = call(sys.argv[1:], os.environ)
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
+        if sys.stdout is not None:  # it was closed before we came
+            sys.stdout.flush()
+    except BrokenPipeError:
         pass  # the reader of our output went away: nobody is left to tell
+    except OSError as error:
+        _say(f"the output couldn't be written: {error.strerror}")
+        code = code or REFUSED
     os._exit(code)  # without taking every module apart first, which costs a tenth of a start
 
 
@@ -65,8 +68,7 @@ def call(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         _say("interrupted")
         return 130
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away: nobody is left to tell
-        return FINE
+        return FINE  # the reader of our output went away: nobody is left to tell
     except OSError as error:
         _say(str(error))
         return REFUSED
@@ -101,10 +103,11 @@ def _main(settings: Settings) -> int:
             hint="leave it out: iptables-nft puts the same rules into nf_tables",
         )
     place = _place(settings)
-    if settings.flag("cleanup-only"):
+    printing = settings.flag("print-spec")  # and doing nothing, whatever else is said
+    if settings.flag("cleanup-only") and not (printing or settings.flag("skip-rule-apply")):
         return _clean(settings, place, form)
     asked = _Asked(settings)
-    if settings.flag("print-spec"):
+    if printing:
         from meshnet.spec.dump import to_yaml
 
         asked.understand(_facts(place))
@@ -135,8 +138,8 @@ class _Asked:
         settings = self.settings
         profile: Profile = "meshnet" if settings.text("profile") == "meshnet" else "istio"
         families: Families = "auto"
-        if profile == "istio" and not wants_both_families(settings.given):
-            families = _families(facts)
+        if profile == "istio":
+            families = _families(facts, both=wants_both_families(settings.given))
         directory = Directory(_user, _group)
         self.facts = facts
         self.spec: Spec = spec_of(settings.given, profile=profile, families=families, directory=directory)
@@ -149,6 +152,10 @@ class _Asked:
 
         for line in shortcomings(self.spec):
             _say(f"warning: {line}")
+        if self.spec.dns.capture == "resolvers" and not (self.spec.dns.resolvers or self.facts.resolvers):
+            _say(
+                f"warning: {self.facts.resolvers_from} names no resolver, so no DNS is captured; --capture-all-dns does"
+            )
 
 
 def _apply(asked: _Asked, place: Where, form: str) -> dict[str, Any]:
@@ -248,7 +255,7 @@ def _validate(asked: _Asked, place: Where, form: str) -> dict[str, Any]:
         elif form == "text":
             print(f"validated, IPv{item.family}: {item.said}")
     if not found.families:
-        _say("note: nothing to validate: no inbound connection is captured")
+        _say("note: nothing to validate: no call of the sidecar to its own pod is captured")
     if not found.redirected:
         _say(f"next: {NEXT}")
     outcomes = [{"family": item.family, "redirected": item.redirected, "said": item.said} for item in found.families]
@@ -272,16 +279,17 @@ def _facts(place: Where) -> Facts:
         return gather(place)
 
 
-def _families(facts: Facts) -> Families:
-    """The original's choice: IPv6 in a pod that has nothing else, or when it is asked for.
+def _families(facts: Facts, *, both: bool) -> Families:
+    """The original's choice: IPv6 in a pod that has nothing else, or an address of each and the wish for both.
 
-    A proxy that wasn't told of IPv6 doesn't listen there, and whatever is led to it would be refused.
+    A mesh has the wish for all of its pods. A proxy that wasn't told of IPv6 doesn't listen there, and whatever is led
+    to it would be refused.
     """
-    if facts.global_ipv6 and not facts.global_ipv4:
+    if facts.global_ipv6 and (both or not facts.global_ipv4):
         return (4, 6)
     if facts.global_ipv6:
         _say("note: IPv6 is left alone as there is an IPv4 address; --dual-stack (ISTIO_DUAL_STACK) captures both")
-    return (4,)
+    return facts.families if both and not facts.global_ipv4 else (4,)
 
 
 def _user(name: str) -> int | None:
@@ -303,7 +311,13 @@ def _group(name: str) -> int | None:
 
 
 def _say(line: str) -> None:
-    print(f"meshnet-init: {line}", file=sys.stderr)
+    """A line on standard error, at once; nothing when nobody can be told."""
+    if sys.stderr is None:
+        return  # closed before we came; print would take standard output instead
+    try:
+        print(f"meshnet-init: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        return  # nor can this be told
 
 
 def _json(data: Any) -> None:

@@ -22,6 +22,8 @@ OPTIONS: tuple[Option, ...] = (*RULES, *BEHAVIOUR, *OWN)
 LOGGING = ("log_", "vklog")
 """Flags of the original's logging library. They stand in every injected pod and say nothing about rules."""
 
+UNITS = {"ms": 0.001, "h": 3600.0, "m": 60.0, "s": 1.0}
+
 
 @value
 class Settings:
@@ -30,7 +32,7 @@ class Settings:
     given: Mapping[str, Word]
 
     def flag(self, name: str) -> bool:
-        return name in self.given and read_truth(self.given[name].text)
+        return name in self.given and read_truth(self.given[name].text.strip())
 
     def read(self, name: str, reader: Callable[[str], Any], default: Any) -> Any:
         """The value of an option; SpecError names the flag, the variable and the value."""
@@ -63,11 +65,15 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
 
 
 def _variable(option: Option, environment: Mapping[str, str]) -> Word | None:
-    """The first of the option's variables that isn't empty: an empty one counts as none, as in the original."""
+    """The last of the option's variables, as in the original: ISTIO_META_DNS_CAPTURE wins over REDIRECT_DNS.
+
+    An empty one counts as none, but for a list: with ISTIO_OUTBOUND_OWNER_GROUPS="" no group is captured.
+    """
     if option in OWN:
         return None
-    text = next((found for name in (option.variable, *option.also) if (found := environment.get(name))), None)
-    return None if text is None else Word(text, option.label)
+    names = (option.variable, *option.also)
+    texts = [found for name in names if (found := environment.get(name)) or (found == "" and option.takes == "list")]
+    return Word(texts[-1], option.label) if texts else None
 
 
 def _flags(words: list[str], problems: list[str]) -> dict[str, Word]:
@@ -130,12 +136,18 @@ def _unknown(flag: str) -> str:
 
 
 def seconds(word: str) -> float:
-    """A time in Go's form with one unit (5s, 500ms, 1m) or a bare number of seconds; not more than an hour."""
-    for unit, size in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("", 1.0)):
-        digits = word.removesuffix(unit)
-        if word.endswith(unit) and digits.replace(".", "", 1).isdecimal() and 0 < float(digits) * size <= 3600:
-            return float(digits) * size
-    raise Wrong(f"not a time ({word})", "such as 5s or 500ms, at most 60m")
+    """A time in Go's form (5s, 500ms, 1m30s) or a bare number of seconds; not more than an hour."""
+    total, rest = 0.0, word if word.strip("0123456789.") else f"{word}s"
+    while rest:
+        digits = rest[: len(rest) - len(rest.lstrip("0123456789."))]
+        unit = next((unit for unit in UNITS if rest.startswith(unit, len(digits))), "")
+        if not unit or not digits.replace(".", "", 1).isdecimal():
+            break
+        total += float(digits) * UNITS[unit]
+        rest = rest[len(digits) + len(unit) :]
+    if rest or not 0 < total <= UNITS["h"]:
+        raise Wrong(f"not a time ({word})", "such as 5s or 500ms, at most 1h")
+    return total
 
 
 def help_lines() -> Iterator[str]:

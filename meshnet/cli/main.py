@@ -18,11 +18,17 @@ COMMANDS = {
         "apply",
         "Make a namespace do what a spec says; the second run changes nothing.",
     ),
+    "compare": ("meshnet.cli.compare", "compare", "Say whether two specs or rule sets treat every packet alike."),
     "compile": ("meshnet.cli.program", "compile_command", "Print exactly what would be applied, and touch nothing."),
     "completion": ("meshnet.cli.completion", "completion", "Print the completion script of a shell."),
     "demo": ("meshnet.cli.demo", "demo", "Show which client address an application sees, four ways, both families."),
     "diff": ("meshnet.cli.namespace", "diff", "Show what differs between a spec and a namespace; exit 1 if anything."),
     "envoy": ("meshnet.cli.envoy", "envoy", "Print Envoy's bootstrap for a spec, or Istio's EnvoyFilter."),
+    "explain": (
+        "meshnet.cli.explain",
+        "explain",
+        "Tell what happens to a packet, and why, for a spec or for anybody's saved rules.",
+    ),
     "remove": ("meshnet.cli.namespace", "remove", "Take everything of meshnet out of a namespace; needs no spec."),
     "schema": ("meshnet.cli.program", "schema", "Print the JSON Schema of a spec."),
     "sidecar": ("meshnet.cli.sidecar", "sidecar", "Run the embedded transparent proxy for a spec."),
@@ -32,7 +38,7 @@ COMMANDS = {
 EXIT_CODES = """\b
 Exit codes:
   0  fine
-  1  a negative finding: drift, or a probe that landed elsewhere
+  1  a negative finding: drift, a probe that landed elsewhere, a difference
   2  wrong usage, or a wrong spec
   3  the kernel or a tool refused
   4  not permitted, or not supported here"""

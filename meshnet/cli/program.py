@@ -38,7 +38,7 @@ class Asked:
 
 @click.command(name="compile")
 @click.argument("words", metavar="[SPEC]", nargs=-1)
-@click.option("--dialect", type=click.Choice(DIALECTS), help="SPEC is another project's: see below.")
+@click.option("--dialect", type=click.Choice(DIALECTS), help="SPEC is in another project's words.")
 @click.option("--pod", metavar="FILE", help="In place of SPEC: a Kubernetes Pod's manifest with Istio's annotations.")
 @click.option("--profile", type=click.Choice(PROFILES), help="With --pod: whose rules.  [default: istio]")
 @click.option("--print-spec", is_flag=True, help="Print the spec, defaults too, in place of the rules.")

@@ -37,6 +37,9 @@ LOOPBACK = 1
 GLOBAL = 0
 """RT_SCOPE_UNIVERSE of linux/rtnetlink.h."""
 
+LINK_LOCAL4 = bytes((169, 254))
+"""RFC 3927. Pods of an IPv6 cluster have one for their way out to IPv4; it has global scope, and nobody reaches it."""
+
 
 @value
 class SeenRule:
@@ -173,7 +176,8 @@ def _address(family: Family, body: bytes) -> SeenAddress:
     _, bits, _, scope, index = struct.unpack_from("=4BI", body)
     found = attributes(body, 8)
     own = found[IFA_LOCAL] if IFA_LOCAL in found else found[IFA_ADDRESS]
-    return SeenAddress(_block(family, own, bits), index == LOOPBACK, scope == GLOBAL)
+    is_global = scope == GLOBAL and (family == 6 or own[:2] != LINK_LOCAL4)
+    return SeenAddress(_block(family, own, bits), index == LOOPBACK, is_global)
 
 
 def _number(found: dict[int, bytes], kind: int, otherwise: int = 0) -> int:

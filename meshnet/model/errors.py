@@ -59,6 +59,20 @@ class UsageError(MeshnetError):
     kind = "usage"
 
 
+class RulesError(MeshnetError):
+    """A text that is no rule set, or a rule set that no kernel would take; all problems at once, with their lines."""
+
+    exit_code = WRONG_USAGE
+    kind = "rules"
+
+    def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
+        super().__init__(problems[0] if len(problems) == 1 else f"{len(problems)} problems in the rules", hint=hint)
+        self.problems = tuple(problems)
+
+    def lines(self) -> list[str]:
+        return [*self.problems, *([f"  next: {self.hint}"] if self.hint else [])]
+
+
 class ToolError(MeshnetError):
     """A tool or the kernel refused; ``detail`` holds its own words."""
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class Facts:
     """``families``: those that the namespace speaks; ``global_…``: it has an address that others can reach.
 
-    That is an address of global scope on an interface other than ``lo``, private ones (RFC 1918, RFC 4193) included.
+    That is an address of global scope on an interface other than ``lo``, private ones (RFC 1918, RFC 4193) included
+    and those of 169.254.0.0/16 left out.
     """
 
     families: tuple[Family, ...] = (4, 6)

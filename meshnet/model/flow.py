@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from meshnet.model.cidr import Family
-    from meshnet.model.program import Transport
 
+    Carried = Literal["tcp", "udp", "icmp"]
     Way = Literal["in", "out"]
+    State = Literal["NEW", "ESTABLISHED", "RELATED", "INVALID", "UNTRACKED"]
     Disposition = Literal[
         "inbound-proxy",
         "outbound-proxy",
@@ -32,12 +33,15 @@ class Flow:
     """Who sends what to whom. ``way`` is seen from the pod; ``interface`` is where it enters or would leave.
 
     Addresses are numbers of the flow's family. ``uid`` and ``gid`` are those of the sending socket, None for what
-    comes from outside; ``mark`` is set by the sender itself.
+    comes from outside; ``mark`` is set by the sender itself. ``transport`` may be ICMP: ``port`` is its type then.
+
+    ``state`` says what conntrack makes of the packet, if it isn't the first one of a connection that nobody has
+    met: a later one (ESTABLISHED), RELATED, INVALID or UNTRACKED. ``transparent`` senders may use foreign addresses.
     """
 
     way: Way
     family: Family
-    transport: Transport
+    transport: Carried
     source: int
     destination: int
     port: int
@@ -45,6 +49,10 @@ class Flow:
     uid: int | None = None
     gid: int | None = None
     mark: int = 0
+    source_port: int = 40000
+    groups: tuple[int, ...] = ()
+    state: State = "NEW"
+    transparent: bool = False
 
     def __str__(self) -> str:
         ends = f"{self._end(self.source)} > {self._end(self.destination)}:{self.port}/{self.transport}"

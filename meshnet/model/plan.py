@@ -68,13 +68,15 @@ class Plan:
 class Observed:
     """What a namespace holds: ``own`` in the form of a plan, and what decides how a change is written.
 
-    ``present``: the tables that exist, ours or not; ``made``: those that came with us and go with us;
+    ``present``: the tables that exist, ours or not; ``made``: those that came with us and go with us; ``marked``:
+    those of them with the mark that says so;
     ``on_loopback``: every address on ``lo`` in the words of ``ip``, ours or not; ``foreign``: others' rules, counted.
     """
 
     own: Plan = Plan()
     present: frozenset[tuple[Family, str]] = frozenset()
     made: frozenset[tuple[Family, str]] = frozenset()
+    marked: frozenset[tuple[Family, str]] = frozenset()
     on_loopback: frozenset[str] = frozenset()
     foreign: int = 0
 

@@ -29,7 +29,7 @@ FULL_MASK = "0xffffffff"
 
 
 def split(words: str) -> list[str]:
-    """The words of a rule; a quoted comment is one of them."""
+    """The words of a rule; a quoted comment is one of them, also an empty one."""
     if '"' not in words:
         return words.split()
     head, _, rest = words.partition('"')
@@ -38,20 +38,20 @@ def split(words: str) -> list[str]:
     if rest.count('"') == 1 and "\\" not in words and head.endswith(" ") and quote and tail[:1] in ("", " "):
         return [*head.split(), quote, *tail.split()]
     found: list[str] = []
-    word, quoted, escaped = "", False, False
+    word, begun, quoted, escaped = "", False, False, False
     for letter in words:
         if escaped:
             word, escaped = word + letter, False
         elif letter == "\\" and quoted:
             escaped = True
         elif letter == '"':
-            quoted = not quoted
+            quoted, begun = not quoted, True
         elif letter == " " and not quoted:
-            found += [word] if word else []
-            word = ""
+            found += [word] if begun else []
+            word, begun = "", False
         else:
-            word += letter
-    return [*found, word] if word else found
+            word, begun = word + letter, True
+    return [*found, word] if begun else found
 
 
 def comment_of(words: str) -> str:

@@ -106,7 +106,7 @@ def _leads(wanted: tuple[Probe, ...], ground: Ground) -> Iterator[tuple[Family, 
 def _application(wanted: tuple[Probe, ...]) -> tuple[tuple[Transport, int], ...]:
     """Where the application listens: on every port at which a flow can reach the pod itself."""
     reached = [probe.flow for probe in wanted if probe.flow.way == "in" or probe.flow.interface == "lo"]
-    return tuple(dict.fromkeys((flow.transport, flow.port) for flow in reached))
+    return tuple(dict.fromkeys((flow.transport, flow.port) for flow in reached if flow.transport != "icmp"))
 
 
 def source_ports(now: float, taken: set[int]) -> Iterator[int]:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from meshnet.model.spec import Spec
 
 
+GROUPS_IN_A_RULE = 47
+"""Each is a match of five words, and iptables takes 255 words for one rule (MAX_ARGC, iptables/xshared.h). The comment
+and the longest target, that of a log rule, need 14."""
+
+
 @value
 class Conflict:
     """``involved`` are the fields that decide it, without list places; ``path`` is where a person looks first."""
@@ -180,7 +185,7 @@ def _dead_cidrs(spec: Spec) -> Iterator[Conflict]:
 
 
 def _families(spec: Spec) -> Iterator[Conflict]:
-    if spec.families == "auto":
+    if spec.families == "auto" or spec.profile == "istio":  # one list serves pods of every kind there
         return
     lists: dict[str, tuple[Cidr, ...]] = {
         "inbound.excludeSources": spec.inbound.exclude_sources,
@@ -196,6 +201,12 @@ def _families(spec: Spec) -> Iterator[Conflict]:
                 what = f"an IPv{block.family} entry, and families leaves IPv{block.family} out ({said})"
                 right = f"no such entry, or ipv{block.family} in families"
                 yield Conflict(f"{path}[{place}]", what, right, (_field(path), "families"))
+
+
+def _groups(spec: Spec) -> Iterator[Conflict]:
+    if spec.outbound.groups != "*" and len(spec.outbound.groups) > GROUPS_IN_A_RULE:
+        what = f"{len(spec.outbound.groups)} groups, which iptables has to take in one rule"
+        yield Conflict("outbound.groups", what, f"at most {GROUPS_IN_A_RULE}", ("outbound.groups",))
 
 
 def _istio(spec: Spec) -> Iterator[Conflict]:
@@ -219,4 +230,4 @@ def _istio(spec: Spec) -> Iterator[Conflict]:
         yield Conflict("inbound.originalSource", what, right, ("inbound.originalSource", "inbound.mode", "profile"))
 
 
-RULES = (_identity, _range, _marks, _ports, _interfaces, _networks, _dead_cidrs, _families, _istio)
+RULES = (_identity, _range, _marks, _ports, _interfaces, _networks, _dead_cidrs, _families, _groups, _istio)

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE, UNIT = ROOT / "meshnet", ROOT / "tests" / "unit"
-PURE = ("spec", "compile", "render", "parse", "model")
+PURE = ("spec", "compile", "render", "parse", "simulate", "model")
 HOST = {"os", "socket", "subprocess"}
 
 

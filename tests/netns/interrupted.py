@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from meshnet.apply.session import Session
-from meshnet.kernel.netns import where
+from meshnet.kernel.netns import held, where
 from meshnet.model.errors import ToolError
 
 if TYPE_CHECKING:
@@ -102,4 +102,6 @@ def killed_at(namespace: Namespace, backend: str, at: int, work: Callable[[Sessi
             os._exit(code)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     assert code in (0, -signal.SIGKILL), f"the child ended with {code}"
+    with held(namespace):  # the other family's tool, started side by side, outlives who started it
+        pass
     return code != 0

@@ -383,3 +383,70 @@ def test_the_launcher_starts_the_interpreter_on_its_own(tmp_path: Path) -> None:
     said = subprocess.run((tmp_path / "meshnet-init", "--version"), capture_output=True, text=True, check=True).stdout
     assert said.split()[0] == "-I"
     assert said.split()[-1] == "--version"
+
+
+ODD_SETTINGS = {
+    "groups": ("--istio-outbound-owner-groups", ",".join(map(str, range(1, 48)))),
+    "no group": ("--istio-outbound-owner-groups", ""),
+    "excluded groups": ("--istio-outbound-owner-groups-exclude", "1,2,3"),
+    "ranges": ("-b", "80,9000:9100", "-d", "1:79", "-o", "3306,5000:6000", "-q", "1:65535"),
+    "marks": ("-m", "TPROXY", "-t", "4294967295", "-r", "4294967295", "-u", "0,4294967294", "-g", "0"),
+    "interfaces": ("-m", "TPROXY", "-c", "eth8,net+", "-k", "vm0,vnet+,a.b@c"),
+    "blocks": ("-i", "10.1.2.3/8,fd00::1/8,127.0.0.0/8,::1,0.0.0.0/0,::/0", "-x", "10.0.0.0/8,fd00::/8,1.1.1.1"),
+    "dns": ("--redirect-dns", "--capture-all-dns", "-u", "1,2", "-g", "3"),
+    "dns of resolv.conf": ("--redirect-dns", "-m", "TPROXY", "--drop-invalid"),
+    "loopback": ("-m", "TPROXY", "--istio-outbound-ipv4-loopback-cidr", "127.0.0.1/8"),
+    "nothing": ("-b", "", "-i", ""),
+    "tproxy of nothing": ("-m", "TPROXY", "-b", "", "-i", ""),
+    "no inbound": ("-m", "NONE", "-k", "vm0"),
+}
+
+
+@pytest.mark.parametrize("profile", ["istio", "meshnet"])
+@pytest.mark.parametrize("name", ODD_SETTINGS)
+def test_odd_settings_are_read_back_as_they_were_written(
+    namespace: Namespace, variant: str, name: str, profile: str
+) -> None:
+    """Whatever the tools print otherwise than they were given it must not look like another rule the next time."""
+    before = snapshot(namespace)
+    words = ("-b", "*", "-i", "*", *ODD_SETTINGS[name], "--dual-stack", "--profile", profile)
+    something = profile == "istio" or "nothing" not in name  # of the original's chains the listeners' are always there
+    assert data(namespace, *words, "--force-iptables-binary", variant)["changed"] == something
+    again = data(namespace, *words)
+    assert again["differences"] == []
+    assert again["backend"] == f"iptables-{variant}" or not something
+    assert data(namespace, *words, "--iptables-trace-logging")["changed"] == something
+    assert data(namespace, *words, "--iptables-trace-logging")["differences"] == []
+    init(namespace, "--cleanup-only")
+    assert snapshot(namespace) == before
+
+
+def test_a_group_too_many_is_refused_ahead_of_everything(namespace: Namespace) -> None:
+    groups = ",".join(map(str, range(1, 49)))
+    answer = init(namespace, "-i", "*", code=2, env={"ISTIO_OUTBOUND_OWNER_GROUPS": groups})
+    assert "(ISTIO_OUTBOUND_OWNER_GROUPS): 48 groups" in answer.err
+    assert "at most 47" in answer.err
+
+
+def test_a_pod_of_an_ipv6_cluster_with_a_way_out_to_ipv4(pod: Pod) -> None:
+    """Such a pod has an address of 169.254.0.0/16 besides, which is of global scope and nobody reaches it by."""
+    run(pod.pod, "ip", "-4", "addr", "flush", "dev", "eth0")
+    run(pod.pod, "ip", "addr", "add", "169.254.172.5/22", "dev", "eth0")
+    answer = init(pod.pod, "-b", "*", "-i", "*")
+    assert "IPv6 is left alone" not in answer.err
+    assert "ISTIO" in run(pod.pod, "ip6tables-nft-save")
+
+
+@pytest.mark.parametrize("profile", ["istio", "meshnet"])
+def test_both_families_where_ipv6_is_switched_off(pod: Pod, profile: str) -> None:
+    """ISTIO_DUAL_STACK is set for a whole mesh, and so are the blocks of either family."""
+    run(pod.pod, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+    words = ("-m", "TPROXY", "-b", "*", "-i", "*", "-x", "10.0.0.0/8,fd00::/8", "--profile", profile)
+    answer = init(pod.pod, *words, env={"ISTIO_DUAL_STACK": "true"})
+    assert "applied" in answer.out
+    assert "-A" not in run(pod.pod, "ip6tables-nft-save")
+
+
+def test_flags_of_earlier_releases(namespace: Namespace) -> None:
+    answer = init(namespace, *SHELL_SCRIPT, "-f", "--host-nsenter-exec=false", "--restore-format=true")
+    assert "applied" in answer.out

@@ -58,8 +58,9 @@ def marks(draft: Draft) -> None:
 
 
 def routes(draft: Draft) -> None:
+    """None without a captured port, though the marks' rules are written all the same."""
     spec = draft.spec
-    if spec.inbound.mode != "tproxy":
+    if spec.inbound.mode != "tproxy" or not spec.inbound.active:
         return
     for family in draft.families:
         draft.local_routes.append(LocalRoute(Cidr(family, 0, 0), spec.routing.table))

@@ -1,7 +1,7 @@
 """istio-iptables' settings to a Spec, whether they were given as flags, variables or annotations.
 
-As strict as the rest of the spec's readers, but for what is usual there: a comma at the end of a list, blanks around
-its items, port ranges with a colon, and blocks with host bits, which the tools cut off without a word (127.0.0.1/8).
+As strict as the rest of the spec's readers, but for what is usual there: empty items of a list, blanks around the
+others, port ranges with a colon, and blocks with host bits, which the tools cut off without a word (127.0.0.1/8).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ WHERE = {
     "outbound.cidrs": "istio-service-cidr",
     "outbound.excludeCidrs": "istio-service-exclude-cidr",
     "outbound.loopbackCidr": "istio-outbound-ipv4-loopback-cidr",
+    "outbound.groups": "istio-outbound-owner-groups",
     "interfaces.guest": "kube-virt-interfaces",
     "marks.inbound": "istio-inbound-tproxy-mark",
     "marks.outbound": "istio-inbound-tproxy-mark",
@@ -99,7 +100,7 @@ def _spec(read: _Reader, profile: Profile, families: Families) -> Spec:
     spec = Spec(
         name="istio",
         profile=profile,
-        families=(4, 6) if read.flag("dual-stack") else families,
+        families=(4, 6) if exact and families == "auto" and read.flag("dual-stack") else families,
         sidecar=Sidecar(uids, gids),
         inbound=_inbound(read, mode),
         outbound=_outbound(read),
@@ -170,12 +171,9 @@ class _Reader:
         return self._try(name, read, text, default)
 
     def many(self, name: str, read: Callable[[str], Any]) -> tuple[Any, ...]:
-        items = self._text(name).split(",")
-        while len(items) > 1 and not items[-1].strip():
-            items.pop()  # a comma at the end, as scripts that build lists leave one
-        if items == [""]:
-            return ()
-        found = [self._try(name, read, item.strip(), None) for item in items]
+        # Templates that put lists together leave items empty: 15090,,15021 when there is no status port.
+        items = [item.strip() for item in self._text(name).split(",")]
+        found = [self._try(name, read, item, None) for item in items if item]
         return tuple(dict.fromkeys(item for item in found if item is not None))
 
     def some_or_all(self, name: str, read: Callable[[str], Any], default: Any) -> Any:
@@ -207,7 +205,9 @@ class _Reader:
         try:
             return read(text)
         except Wrong as wrong:
-            self.problems.append(f"{self.label(name)}: {wrong.what}: {wrong.right}")
+            from meshnet.spec.nodes import printable
+
+            self.problems.append(f"{self.label(name)}: {printable(wrong.what, 160)}: {wrong.right}")
             return default
 
 

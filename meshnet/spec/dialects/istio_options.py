@@ -53,7 +53,13 @@ RULES: tuple[Option, ...] = (
     Option("redirect-dns", "", "flag", "Capture queries to the resolvers of resolv.conf.", ("ISTIO_META_DNS_CAPTURE",)),
     Option("capture-all-dns", "", "flag", "With --redirect-dns: capture queries to every resolver."),
     Option("drop-invalid", "", "flag", "Drop packets that conntrack finds invalid.", ("INVALID_DROP",)),
-    Option("dual-stack", "", "flag", "Rules for both families, whatever addresses there are.", ("ISTIO_DUAL_STACK",)),
+    Option(
+        "dual-stack",
+        "",
+        "flag",
+        "Rules for IPv6 too in a pod that has addresses of both families.",
+        ("ISTIO_AGENT_DUAL_STACK", "ISTIO_DUAL_STACK"),
+    ),
     Option("istio-outbound-owner-groups", "", "list", "Groups whose processes are captured; * for all."),
     Option("istio-outbound-owner-groups-exclude", "", "list", "Groups whose processes are left alone."),
     Option("istio-outbound-ipv4-loopback-cidr", "", "word", "IPv4 block that counts as the pod's own loopback."),
@@ -74,6 +80,8 @@ BEHAVIOUR: tuple[Option, ...] = (
     Option("force-apply", "", "flag", "Write the rules anew, even if all of them are there already."),
     Option("native-nftables", "", "flag", "Rules in nftables' own language; not supported yet, and refused."),
     Option("force-iptables-binary", "", "word", "legacy or nft: this variant, whatever the namespace holds."),
+    Option("restore-format", "f", "flag", "Of earlier releases of istio-iptables; taken, and means nothing here."),
+    Option("host-nsenter-exec", "", "flag", "Of earlier releases of istio-iptables; taken, and means nothing here."),
     Option(
         "iptables-trace-logging", "", "flag", "In front of each rule one that logs its packets, to NFLOG group 1337."
     ),

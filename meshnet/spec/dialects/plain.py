@@ -30,7 +30,8 @@ class Places:
 
     def wrong(self, place: str, what: str, right: str) -> None:
         """Note a problem, once."""
-        problem = ": ".join(part for part in (place, what, right) if part)
+        told = (printable(place, 160), printable(what, 160), right)  # the last one is our own words
+        problem = ": ".join(part for part in told if part)
         if problem not in self.problems:
             self.problems.append(problem)
 

@@ -99,3 +99,61 @@ def test_a_policy_rule_in_the_words_of_ip(rule, words):
 )
 def test_a_route_in_the_words_of_ip(route, family, words):
     assert routing(routes=[route], family=family).own.routing == (RouteText(family, "route", words),)
+
+
+ISTIO = """*nat
+:PREROUTING ACCEPT [0:0]
+:ISTIO_INBOUND - [0:0]
+-A PREROUTING -i eth8 -j RETURN
+-A PREROUTING -p tcp -j ISTIO_INBOUND
+-A PREROUTING -p tcp -j ISTIO_INBOUND
+-A OUTPUT -p tcp -j ACCEPT
+-A OUTPUT -o eth8 -j RETURN
+-A ISTIO_INBOUND -p tcp -j RETURN
+COMMIT
+"""
+
+
+def test_istio_s_chains_are_ours_for_who_adopts_them():
+    (found,) = sort_out({4: ISTIO}, {}, adopting=True).own.tables
+    assert [chain.name for chain in found.chains] == ["ISTIO_INBOUND"]
+    assert [(entry.hook, entry.place) for entry in found.entries] == [
+        ("PREROUTING", 1),
+        ("PREROUTING", 2),
+        ("PREROUTING", 3),
+        ("OUTPUT", 2),
+    ]
+    assert sort_out({4: ISTIO}, {}).own.tables == ()
+
+
+def test_with_our_tag_they_are_ours_and_an_interface_s_return_is_not():
+    tagged = ISTIO.replace(
+        "-p tcp -j ISTIO_INBOUND", '-p tcp -m comment --comment "meshnet:nat.in" -j ISTIO_INBOUND', 1
+    )
+    for adopting in (False, True):
+        (found,) = sort_out({4: tagged}, {}, adopting=adopting).own.tables
+        assert [entry.place for entry in found.entries] == [2, 3]
+
+
+@pytest.mark.parametrize("chain", ["ISTIO_PRERT", "ISTIO_POSTRT"])
+def test_ambient_mode_s_chains_are_its_agent_s(chain):
+    text = ISTIO.replace(":ISTIO_INBOUND - [0:0]", f":ISTIO_INBOUND - [0:0]\n:{chain} - [0:0]")
+    assert sort_out({4: text}, {}, adopting=True).own.tables == ()
+
+
+def test_profile_istio_alone_in_a_table_came_with_us():
+    entry = '-A OUTPUT -m comment --comment "meshnet:a" -j ISTIO_OUTPUT'
+    alone = f"*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n{entry}\n"
+    assert sort_out({4: f"{alone}COMMIT\n"}, {}).made == {(4, "nat")}
+    for more in ("-A OUTPUT -j ACCEPT\nCOMMIT\n", ":THEIRS - [0:0]\nCOMMIT\n", ":INPUT DROP [0:0]\nCOMMIT\n"):
+        assert sort_out({4: alone + more}, {}).made == frozenset()
+
+
+def test_routing_that_istio_left_is_ours_for_who_adopts_it():
+    left = SeenRule(32765, 133, 0, mark="0x539/0xffffffff")
+    seen = SeenRouting((left,), (SeenRoute(2, "0.0.0.0/0", 133, 3, device="lo"),), ())
+    assert sort_out({}, {4: seen}).own.routing == ()
+    assert [item.words for item in sort_out({}, {4: seen}, adopting=True).own.routing] == [
+        "fwmark 0x539/0xffffffff lookup 133 pref 32765 protocol 0",
+        "local default dev lo table 133 proto 3",
+    ]

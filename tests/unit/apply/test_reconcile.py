@@ -76,3 +76,60 @@ def test_the_order_of_rules_matters():
 def test_an_entry_that_stands_twice_loses_one():
     entry = EntryText("OUTPUT", "-j A")
     assert table_differences(table(entries=(entry,)), table(entries=(entry, entry))) == ["- -A OUTPUT -j A"]
+
+
+def entries(*pairs, hook="OUTPUT"):
+    return tuple(EntryText(hook, rule, place) for place, rule in pairs)
+
+
+def written(new, old):
+    """The lines about built-in chains, in their order."""
+    before = Observed(Plan((old,)), frozenset({(4, "nat")}))
+    steps = reconcile(Plan((new,)), before, disposable=False).steps
+    return [line for step in steps for line in step.text.splitlines() if line[3:9] == "OUTPUT"]
+
+
+def test_a_lone_entry_stays_where_it_is_when_its_table_changes():
+    old, new = table("-j RETURN", entries=entries((3, "-j A"))), table("-j ACCEPT", entries=entries((0, "-j A")))
+    assert written(new, old) == []
+
+
+def test_a_lone_entry_that_has_a_place_goes_back_to_it():
+    """As in a roll-back from several entries, which were all written behind others' rules."""
+    old = table(entries=entries((4, "-o eth8 -j RETURN"), (5, "-j A")))
+    assert written(table(entries=entries((1, "-j A"))), old) == [
+        "-D OUTPUT -o eth8 -j RETURN",
+        "-D OUTPUT -j A",
+        "-I OUTPUT 1 -j A",
+    ]
+
+
+def test_several_entries_are_written_anew_in_their_order():
+    old, new = table(entries=entries((1, "-j A"))), table(entries=entries((0, "-o eth8 -j RETURN"), (0, "-j A")))
+    assert written(new, old) == ["-D OUTPUT -j A", "-A OUTPUT -o eth8 -j RETURN", "-A OUTPUT -j A"]
+    # unless they are there, whoever stands between them
+    there = table("-j RETURN", entries=entries((1, "-o eth8 -j RETURN"), (3, "-j A")))
+    again = table("-j ACCEPT", entries=entries((0, "-o eth8 -j RETURN"), (0, "-j A")))
+    assert written(again, there) == []
+
+
+def test_a_roll_back_puts_several_where_they_stood():
+    """From the first place to the last: each place is counted with all that stands ahead of it there again."""
+    old = table("-j RETURN", entries=entries((4, "-o eth8 -j RETURN"), (5, "-j A")))
+    new = table("-j ACCEPT", entries=entries((3, "-j A"), (1, "-o eth8 -j RETURN")))
+    assert written(new, old)[2:] == ["-I OUTPUT 1 -o eth8 -j RETURN", "-I OUTPUT 3 -j A"]
+
+
+def test_every_copy_of_an_entry_goes():
+    old = table(entries=entries((1, "-j A"), (2, "-j A"), (3, "-j A")))
+    assert written(table(entries=entries((0, "-j A"))), old) == ["-D OUTPUT -j A"] * 2
+    assert written(table("-j RETURN"), old) == ["-D OUTPUT -j A"] * 3
+
+
+def test_written_anew_is_written_even_if_nothing_differs():
+    there = table("-j RETURN", entries=entries((1, "-j A")))
+    wanted, before = table("-j RETURN", entries=entries((0, "-j A"))), Observed(Plan((there,)), frozenset({(4, "nat")}))
+    assert reconcile(Plan((wanted,)), before, disposable=False).empty
+    (step,) = reconcile(Plan((wanted,)), before, disposable=False, anew=True).steps
+    assert "-A A -j RETURN" in step.text
+    assert "OUTPUT" not in step.text

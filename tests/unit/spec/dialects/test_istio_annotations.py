@@ -192,6 +192,12 @@ def test_who_is_intercepted_all_the_same(given: dict[str, Any]) -> None:
     read(given)
 
 
+def test_an_empty_item_is_left_out_as_in_the_options() -> None:
+    """Templates leave them, as the original's do."""
+    assert traffic("includeInboundPorts", "80,,443").inbound.ports == ports(80, 443)
+    assert traffic("excludeInboundPorts", "80,,443").inbound.exclude_ports[:2] == ports(80, 443)
+
+
 def test_every_wrong_word_at_once() -> None:
     annotations = {
         "sidecar.istio.io/interceptionMode": "tproxy",

@@ -1,0 +1,1 @@
+"""What the kernel does with a packet, without a kernel: rules and a namespace's facts to a trace."""

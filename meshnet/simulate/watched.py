@@ -1,0 +1,363 @@
+"""A pod that notes what is asked of a packet on its way, so that all packets that answer alike are walked once."""
+
+from __future__ import annotations
+
+from meshnet.model.ruleset import (
+    AddressIs,
+    AddressRange,
+    AddressType,
+    ConnectionIs,
+    ConnectionMark,
+    FlagsAre,
+    IcmpIs,
+    InSet,
+    InterfaceIs,
+    OwnerIs,
+    PacketMark,
+    PortIs,
+    PortsAre,
+    ProtocolIs,
+    UnknownMatch,
+)
+from meshnet.simulate import matches
+from meshnet.simulate.packet import ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED, Packet, Sock
+from meshnet.simulate.routing import Routing
+from meshnet.simulate.sockets import Sockets
+from meshnet.simulate.space import NO_SOCKET, TRANSPARENT_SOCKET
+from meshnet.simulate.walk import Pod
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from meshnet.model.cidr import Family
+    from meshnet.model.host import Host
+    from meshnet.model.ruleset import Condition, IdSpan, RuleSet, Translate
+    from meshnet.simulate.chains import Rules
+    from meshnet.simulate.matches import Place
+    from meshnet.simulate.packet import Test
+    from meshnet.simulate.routing import Found
+    from meshnet.simulate.space import Dimension
+    from meshnet.simulate.targets import Work
+    from meshnet.simulate.walk import Arrival
+
+    Region = dict[str, int]
+
+
+class Watch:
+    """The region that the packet under way stands for, and the parts of it that had to be left for later."""
+
+    def __init__(self, dimensions: dict[str, Dimension], restores: bool) -> None:
+        self.dimensions = dimensions
+        self.restores = restores
+        self.region: Region = {}
+        self.chosen: dict[str, Any] = {}
+        self.later: list[Region] = []
+
+    def begin(self, region: Region) -> dict[str, Any]:
+        """Choose the most ordinary packet of a region."""
+        self.region = dict(region)
+        self.chosen = {
+            name: self.dimensions[name].values[(mask & -mask).bit_length() - 1] for name, mask in region.items()
+        }
+        return self.chosen
+
+    def asked(self, name: str, key: object, question: Callable[[Any], bool]) -> None:
+        """A question about a field was answered: keep the classes that answer alike, leave the others for later."""
+        dimension = self.dimensions.get(name)
+        if dimension is None:
+            return
+        now = self.region[name]
+        if not now & (now - 1):
+            return
+        true = dimension.mask_of(key, question)
+        kept = now & true if question(self.chosen[name]) else now & ~true
+        if kept != now:
+            self.later.append({**self.region, name: now & ~kept})
+            self.region[name] = kept
+
+    def mark_asked(self, mark: int, key: object, question: Callable[[int], bool]) -> None:
+        """The packet's mark was asked about, and the connection's as well if a rule may have copied it."""
+        if mark == self.chosen["mark"]:
+            self.asked("mark", key, question)
+        else:  # changed on the way, and some of its bits may still be those it came with
+            self.seen("mark")
+        if self.restores:
+            self._connection_seen()
+
+    def connection_mark_seen(self) -> None:
+        self.seen("mark")  # which a rule may have saved
+        self._connection_seen()
+
+    def _connection_seen(self) -> None:
+        """A connection that begins has no mark, and what isn't tracked has no connection."""
+        self.asked("state", "begun", _is_begun)
+        self.asked("state", "tracked", _is_tracked)
+        if _is_begun(self.chosen["state"]):
+            self.seen("connmark")
+
+    def seen(self, name: str) -> None:
+        """A field was looked at as it is: only its own class answers alike."""
+        value = self.chosen.get(name)
+        self.asked(name, ("is", repr(value)), lambda other: bool(other == value))
+
+
+class WatchedRouting(Routing):
+    """Notes which addresses and marks were looked up."""
+
+    def __init__(self, host: Host, family: Family, watch: Watch) -> None:
+        super().__init__(host, family)
+        self._watch = watch
+        marks = [lookup.mark for lookup in host.lookups if lookup.family == family]
+        self._marks = [mark for mark in marks if mark is not None]
+        self._here: tuple[bool, ...] = ()
+
+    def _leads_to(self, mark: int) -> bool:
+        """Whether a mark is led to the same tables as the one that was looked up last."""
+        return tuple(item.matches(mark) for item in self._marks) == self._here
+
+    def _note(self, address: int, key: object, answer: Callable[[int], Any]) -> None:
+        """Only of an address that the packet was sent with: what a translation wrote is the same for all."""
+        for end in ("source", "destination"):
+            if self._watch.chosen.get(end) == address:
+                here = answer(address)
+                self._watch.asked(end, (key, here), _same(answer, here))
+
+    def find(
+        self, destination: int, source: int, mark: int, in_link: str, out_link: str = "", uid: int = 0
+    ) -> Found | None:
+        find = super().find
+        if self._marks:
+            self._here = tuple(item.matches(mark) for item in self._marks)
+            self._watch.mark_asked(mark, ("route", self._here), self._leads_to)
+        key = ("route", mark, in_link, out_link)
+        self._note(destination, key, lambda value: find(value, 0, mark, in_link, out_link))
+        return find(destination, source, mark, in_link, out_link, uid)
+
+    def kind_of(self, address: int, link: str = "") -> str:
+        kind = super().kind_of
+        self._note(address, ("kind", link), lambda value: kind(value, link))
+        return kind(address, link)
+
+    def is_loopback(self, address: int) -> bool:
+        loops = super().is_loopback
+        self._note(address, "loopback", loops)
+        return loops(address)
+
+
+class WatchedSockets(Sockets):
+    """Whether a connected socket waits for the packet is a question like any other."""
+
+    def __init__(self, host: Host, watch: Watch) -> None:
+        super().__init__(host)
+        self._watch = watch
+
+    def owner(self, family: Family, protocol: int, peer: int, peer_port: int, address: int, port: int) -> Sock | None:
+        self._watch.seen("socket")
+        kind = self._watch.chosen.get("socket", NO_SOCKET)
+        if kind == NO_SOCKET:
+            return None
+        transparent = kind == TRANSPARENT_SOCKET
+        return Sock("", family, protocol, address, port, peer=peer, peer_port=peer_port, transparent=transparent)
+
+    def receiver(
+        self, family: Family, protocol: int, peer: int, peer_port: int, address: int, port: int
+    ) -> Sock | None:
+        del peer, peer_port, address
+        return self.assumed(family, protocol, port)
+
+    def for_tproxy(
+        self, family: Family, protocol: int, peer: int, peer_port: int, address: int, port: int, on: tuple[int, int]
+    ) -> Sock | None:
+        found = self.owner(family, protocol, peer, peer_port, address, port)
+        return found or Sock("", family, protocol, None, on[1], transparent=True)
+
+
+class WatchedPod(Pod):
+    """A pod for one family whose every question is noted."""
+
+    def __init__(self, rules: Iterable[RuleSet], host: Host, watch: Watch) -> None:
+        self._watch = watch
+        self._icmp_number = 1
+        held = tuple(rules)
+        if any(item.family == 6 for item in held):
+            self._icmp_number = 58
+        super().__init__(held, host)
+
+    def make_routing(self, host: Host, family: Family) -> Routing:
+        return WatchedRouting(host, family, self._watch)
+
+    def make_sockets(self, host: Host) -> Sockets:
+        return WatchedSockets(host, self._watch)
+
+    def prepare(self, place: Place, work: Work) -> None:
+        place.watch = self._wrap
+        work.watch = self._translating
+
+    def translate(self, packet: Packet, rules: Rules) -> Arrival | None:
+        self._watch.asked("state", "nat", _is_new)
+        return super().translate(packet, rules)
+
+    def _translating(self, packet: Packet, action: Translate) -> None:
+        """A range of ports keeps a port that lies in it."""
+        ports = action.ports
+        if ports is not None and ports[0] != ports[1] and packet.port == self._watch.chosen["port"]:
+            first, last = ports
+            self._watch.asked("port", ("range", first, last), lambda port: first <= port <= last)
+
+    def _wrap(self, item: Condition, test: Test) -> Test:  # noqa: C901 (one case for each condition)
+        watch = self._watch
+        match item:
+            case ProtocolIs(number, _):
+                return _noted(test, lambda _: watch.asked("protocol", number, lambda value: bool(value == number)))
+            case AddressIs(end, network, mask, _):
+                return _noted(test, self._of(end, (network, mask), lambda value: bool(value & mask == network)))
+            case AddressRange(end, first, last, _):
+                return _noted(test, self._of(end, (first, last, "range"), lambda value: first <= value <= last))
+            case InterfaceIs(way, _, _) if way == "in":
+                return _noted(test, self._in_link(item))
+            case PortIs(end, first, last, _):
+                return _noted(test, self._of(_port(end), (first, last), lambda value: first <= value <= last))
+            case PortsAre(end, spans, _):
+                return self._ports(end, spans, test)
+            case FlagsAre():
+                return _noted(test, lambda _: watch.asked("state", "first", lambda state: bool(state[0] == NEW)))
+            case ConnectionIs():
+                return _noted(test, self._state(item))
+            case IcmpIs():
+                return self._icmp(item, test)
+            case OwnerIs(uid, gid, groups, _):
+                return self._owner(uid, gid, groups, test)
+            case PacketMark(number, mask, _):
+                return _noted(
+                    test, lambda p: watch.mark_asked(p.mark, (number, mask), lambda mark: mark & mask == number)
+                )
+            case ConnectionMark():
+                return _noted(test, lambda _: watch.connection_mark_seen())
+            case InSet(name, sides, negated) if test(NOBODY) is matches.UNSURE:
+                return self._opaque(("set", name, *sides), negated)
+            case InSet(name, sides, negated):
+                known = next(found for found in self.host.sets if found.name == name)
+                inside_set = matches.within(member.block for member in known.members if member.block is not None)
+                end = "source" if sides[0] == "src" else "destination"
+                return _noted(test, self._of(end, name, inside_set))
+            case UnknownMatch(words):
+                return self._opaque(words, negated=False)
+            case AddressType():
+                return test  # asks the routing, which notes it
+            case _:
+                return test
+
+    def _of(self, field: str, key: object, question: Callable[[int], bool]) -> Callable[[Packet], object]:
+        """Noted only while the field is as it was sent."""
+        watch = self._watch
+
+        def note(p: Packet) -> None:
+            if getattr(p, field) == watch.chosen.get(field):
+                watch.asked(field, key, question)
+
+        return note
+
+    def _state(self, item: ConnectionIs) -> Callable[[Packet], object]:
+        watch = self._watch
+        translations = {"DNAT", "SNAT"} & set(item.states)
+
+        def note(p: Packet) -> None:
+            if translations:
+                watch.seen("state")
+            elif p.state == watch.chosen["state"][0]:  # else a rule decided it, or conntrack hasn't been asked yet
+                watch.asked("state", item.states, lambda state: state[0] in item.states)
+                if item.direction:
+                    watch.asked("state", "tracked", _is_tracked)
+                    watch.asked("state", "reply", lambda state: bool(state[1]))
+
+        return note
+
+    def _in_link(self, item: InterfaceIs) -> Callable[[Packet], object]:
+        fits = matches._interface(True, item.name, False)
+        watch = self._watch
+
+        class Named:
+            def __init__(self, name: str) -> None:
+                self.in_link = name
+
+        def note(p: Packet) -> None:
+            if p.in_link == watch.chosen.get("in_link"):
+                watch.asked("in_link", item.name, lambda name: bool(fits(Named(name))))  # type: ignore[arg-type]
+
+        return note
+
+    def _ports(self, end: str, spans: tuple[tuple[int, int], ...], test: Test) -> Test:
+        among = matches.spanning(spans)
+        fields = ("source_port", "port") if end == "either" else (_port(end),)
+        notes = [self._of(field, spans, among) for field in fields]
+        return _noted(test, lambda p: [note(p) for note in notes])
+
+    def _icmp(self, item: IcmpIs, test: Test) -> Test:
+        watch, number, protocol = self._watch, item.number, self._icmp_number
+
+        def note(_: Packet) -> None:
+            watch.asked("protocol", protocol, lambda value: bool(value == protocol))
+            if number is not None:
+                watch.asked("port", (number, number), lambda port: bool(port == number))
+
+        return _noted(test, note)
+
+    def _owner(self, uid: IdSpan | None, gid: IdSpan | None, groups: bool, test: Test) -> Test:
+        watch = self._watch
+
+        def note(p: Packet) -> None:
+            if p.sender is None:
+                return
+            if uid is not None:
+                watch.asked("uid", (uid.first, uid.last), lambda number: uid.first <= number <= uid.last)
+            if gid is not None:
+                watch.asked("gid", (gid.first, gid.last), lambda number: gid.first <= number <= gid.last)
+            if groups:
+                watch.seen("groups")
+
+        return _noted(test, note)
+
+    def _opaque(self, words: tuple[str, ...], negated: bool) -> Test:
+        """Nobody knows what it says, but it says the same to the same packet in either set."""
+        watch, name = self._watch, " ".join(words)
+
+        def test(_: Packet) -> bool:
+            watch.seen(name)
+            return bool(watch.chosen[name]) != negated
+
+        return test
+
+
+def _same(answer: Callable[[int], Any], here: Any) -> Callable[[int], bool]:
+    return lambda value: bool(answer(value) == here)
+
+
+def _port(end: str) -> str:
+    return "source_port" if end == "source" else "port"
+
+
+def _noted(test: Test, note: Callable[[Packet], object]) -> Test:
+    def noted(p: Packet) -> Any:
+        note(p)
+        return test(p)
+
+    return noted
+
+
+def _is_begun(state: Any) -> bool:
+    """Of a connection that has been there before, so that it may have a mark."""
+    return state[0] in (ESTABLISHED, RELATED)
+
+
+def _is_tracked(state: Any) -> bool:
+    return state[0] not in (INVALID, UNTRACKED)
+
+
+def _is_new(state: Any) -> bool:
+    return state[0] in (NEW, RELATED)
+
+
+NOBODY = Packet(4, 0, 0, 0, 0, 0)
+"""Good enough to ask whether a set is known at all."""
