@@ -29,6 +29,7 @@ COMMANDS = {
         "explain",
         "Tell what happens to a packet, and why, for a spec or for anybody's saved rules.",
     ),
+    "lab": ("meshnet.cli.lab", "lab", "Reproduce the original-source bugs and their cures with real servers."),
     "remove": ("meshnet.cli.namespace", "remove", "Take everything of meshnet out of a namespace; needs no spec."),
     "schema": ("meshnet.cli.program", "schema", "Print the JSON Schema of a spec."),
     "sidecar": ("meshnet.cli.sidecar", "sidecar", "Run the embedded transparent proxy for a spec."),

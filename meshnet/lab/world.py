@@ -145,19 +145,7 @@ class World:
 
     def settings(self) -> Settings:
         """What the row's sidecar is told."""
-        wanted = self.variant.sidecar
-        if self.spec is not None:
-            families: tuple[Family, ...] = FAMILIES if self.spec.families == "auto" else self.spec.families
-            made = settings_of(self.spec, families)
-        else:
-            rules = self.variant.rules
-            mode = rules.mode if rules is not None else "tproxy"
-            mark = rules.mark if rules is not None else 0
-            made = Settings(inbound_mode=mode, inbound_mark=mark, families=(4,) if rules is not None else FAMILIES)
-        identity = {key: given for key, given in (("uid", wanted.uid), ("gid", wanted.gid)) if given is not None}
-        kept = made.original_source if wanted.keeps is None else wanted.keeps
-        bounds = {"connections": OPEN_MOST, "connect_seconds": DIAL_SECONDS, "segment_sizes": SEGMENT_SIZES}
-        return replace(made, original_source=kept, dials=wanted.dials, **identity, **bounds)
+        return settings_of_row(self.row)
 
     def _session(self, pod: str) -> Session:
         return Session(Where("path", f"/proc/self/fd/{self.topology[pod].fd}"), self.row.backend)
@@ -228,3 +216,20 @@ class World:
     def _let_go(self) -> None:
         for call in self.held.values():
             call.close()
+
+
+def settings_of_row(row: Row) -> Settings:
+    """What a row's sidecar is told: as its spec says, or as a rule set's sidecar behaved, in the lab's bounds."""
+    variant, wanted = row.variant, row.variant.sidecar
+    if variant.spec:
+        spec = load_text(variant.spec, "spec").spec
+        families: tuple[Family, ...] = FAMILIES if spec.families == "auto" else spec.families
+        made = settings_of(spec, families)
+    elif variant.rules is not None:
+        made = Settings(inbound_mode=variant.rules.mode, inbound_mark=variant.rules.mark, families=(4,))
+    else:
+        made = Settings()
+    identity = {key: given for key, given in (("uid", wanted.uid), ("gid", wanted.gid)) if given is not None}
+    kept = made.original_source if wanted.keeps is None else wanted.keeps
+    bounds = {"connections": OPEN_MOST, "connect_seconds": DIAL_SECONDS, "segment_sizes": SEGMENT_SIZES}
+    return replace(made, original_source=kept, dials=wanted.dials, **identity, **bounds)
