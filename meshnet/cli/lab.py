@@ -7,7 +7,7 @@ import sys
 import click
 
 from meshnet.cli import output
-from meshnet.cli.options import form_option
+from meshnet.cli.options import form_option, spec_argument
 from meshnet.model.errors import FINE, NOT_HERE
 
 TYPE_CHECKING = False
@@ -156,3 +156,94 @@ def _text(ran: tuple[Ran, ...], verbose: bool) -> str:
 
 def _seconds(item: Ran) -> str:
     return f"{sum(record['seconds'] for record in item.records):.1f}"
+
+
+def prefix_option(command: Any) -> Any:
+    return click.option(
+        "--prefix",
+        default="mnlab-",
+        show_default=True,
+        help="What the lab's namespaces are called by, ahead of the place.",
+    )(command)
+
+
+@lab.command()
+@spec_argument
+@click.option("--sidecar", type=click.Choice(["envoy", "embedded"]), help="Envoy where it is installed.")
+@click.option("--application", type=click.Choice(["echo", "nginx"]), default="echo", show_default=True)
+@click.option(
+    "--backend",
+    type=click.Choice(["iptables-nft", "iptables-legacy"]),
+    default="iptables-nft",
+    show_default=True,
+    help="Who loads the rules.",
+)
+@prefix_option
+@form_option
+def up(spec: str, sidecar: str | None, application: str, backend: str, prefix: str, form: str) -> None:
+    """Build a client and a pod for SPEC, with an application and a sidecar, and leave them running.
+
+    One lab at a time: an earlier one of the same prefix goes. `lab shell` enters it, `lab down` ends it.
+    """
+    from meshnet.cli.options import read_text
+    from meshnet.kernel.netns import require_capabilities
+    from meshnet.lab import keeper
+    from meshnet.lab.installed import has_envoy
+    from meshnet.lab.topology import ADDRESSES
+    from meshnet.spec.load import load_text
+
+    require_capabilities(NEEDED, "a lab")
+    text, name = read_text(spec)
+    load_text(text, name)  # says what is wrong with it, with its lines, before anything is built
+    chosen = sidecar or ("envoy" if has_envoy() else "embedded")
+    child = keeper.up(text, chosen, application, backend, prefix)  # type: ignore[arg-type]
+    places = {place: {"namespace": f"{prefix}{place}", **_both(ADDRESSES[place])} for place in ("client", "pod")}
+    pod = ADDRESSES["pod"]
+    shown = output.table(
+        ("place", "namespace", "IPv4", "IPv6"),
+        [(place, found["namespace"], found["ipv4"], found["ipv6"]) for place, found in places.items()],
+    )
+    hint = f"meshnet lab shell client -- curl -s http://{pod[4]}/peer"
+    output.answer({"keeper": child.pid, "sidecar": chosen, "places": places}, f"{shown}\n\ntry: {hint}", form)
+
+
+def _both(hosts: dict[Any, str]) -> dict[str, str]:
+    return {"ipv4": hosts[4], "ipv6": hosts[6]}
+
+
+@lab.command()
+@prefix_option
+@form_option
+def down(prefix: str, form: str) -> None:
+    """End what `up` started, also what is left of one that was killed."""
+    from meshnet.lab.keeper import clear
+
+    ended, left = clear(prefix)
+    text = "there was no lab" if not ended and not left else "the lab is gone"
+    output.answer({"keepers": ended, "leftovers": left}, text, form)
+
+
+@lab.command(context_settings={"ignore_unknown_options": True})
+@click.argument("place", type=click.Choice(["client", "pod"]), default="pod")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@prefix_option
+def shell(place: str, command: tuple[str, ...], prefix: str) -> None:
+    """Run a shell, or a command, in a place of the lab that `up` built.
+
+    \b
+    Examples:
+      meshnet lab shell
+      meshnet lab shell client -- curl -s http://10.244.9.10/peer
+    """
+    import os
+
+    from meshnet.kernel.netns import open_namespace, where
+
+    words = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
+    with open_namespace(where(f"{prefix}{place}")) as namespace, namespace.entered():
+        try:
+            os.execvp(words[0], words)  # noqa: S606
+        except FileNotFoundError as error:
+            from meshnet.model.errors import UsageError
+
+            raise UsageError(f"there is no program {words[0]}") from error

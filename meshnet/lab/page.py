@@ -24,8 +24,8 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; ma
 dt { color: var(--soft); } dd { margin: 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; width: 100%; }
-th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
-  overflow-wrap: anywhere; }
+.wide table { min-width: 36rem; }
+th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; }
 .good { color: var(--good); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
 ul.index { columns: 16rem; padding-left: 1.2rem; }
@@ -33,10 +33,11 @@ figure { margin: 1rem 0; } figcaption { font-size: .9rem; margin-bottom: .3rem; 
 svg { width: 100%; max-width: 44rem; height: auto; display: block; }
 svg text { fill: var(--front); font: 9px ui-monospace, monospace; }
 svg .head { font: 600 11px system-ui, sans-serif; } svg .reason { fill: var(--bad); font-weight: 600; }
-svg .more { fill: var(--soft); }
+svg .more { fill: var(--soft); } svg .step { font: italic 600 9.5px system-ui, sans-serif; fill: var(--soft); }
 svg .lane { stroke: var(--line); stroke-width: 1; }
-svg .arrow { stroke: var(--mark); stroke-width: 1.4; fill: none; } svg .tip, svg circle { fill: var(--mark); }
-svg .wrong { stroke: var(--bad); stroke-dasharray: 4 3; } svg .wrong.tip, svg circle.wrong { fill: var(--bad); }
+svg .arrow { stroke: var(--mark); stroke-width: 1.4; fill: none; } svg .tip, svg circle.arrow { fill: var(--mark); }
+svg .wrong { stroke: var(--bad); stroke-dasharray: 4 3; }
+svg .wrong.tip, svg circle.wrong { fill: var(--bad); stroke-dasharray: none; }
 svg .tip { stroke: none; }
 pre { overflow-x: auto; font-size: .75rem; line-height: 1.35; background: var(--back); padding: .6rem;
   border-radius: .4rem; }

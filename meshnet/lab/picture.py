@@ -9,12 +9,12 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from meshnet.lab.story import LANES
+from meshnet.lab.story import LANES, STEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-WIDTH, LEFT, HEAD, ROW, REASON = 400, 34, 34, 30, 13
+WIDTH, LEFT, HEAD, ROW, REASON, STEP_ROW = 400, 34, 34, 30, 13, 20
 GAP = (WIDTH - 2 * LEFT) / (len(LANES) - 1)
 PLACES = {lane: LEFT + GAP * number for number, lane in enumerate(LANES)}
 
@@ -29,6 +29,10 @@ def picture(arrows: Sequence[dict[str, Any]], left_out: int, title: str) -> str:
         if left_out and number == MOST:
             rows.append(f'<text class="more" x="8" y="{y + 16}">… {left_out} more packets …</text>')
             y += ROW
+        if arrow["kind"] == STEP:
+            rows.append(f'<text class="step" x="8" y="{y + 16}">{escape(arrow["text"])}</text>')
+            y += STEP_ROW
+            continue
         rows.append(_arrow(arrow, y))
         y += ROW + (REASON if arrow["wrong"] else 0)
     height = y + 10

@@ -43,6 +43,8 @@ def predicted(row: Row) -> dict[str, str]:
     variant = row.variant
     if variant.application.kind == "zookeeper" or not (variant.applied and (variant.spec or variant.rules)):
         return {}
+    if variant.sidecar.carries != "nothing":  # the application is told by a header, which no packet's address shows
+        return {}
     if variant.sidecar.kind == "none" or any(key.endswith("src_valid_mark") for key, _ in variant.sysctls):
         return {}
     spec = load_text(variant.spec, "spec").spec if variant.spec else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from meshnet.lab.story import STEP
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -36,7 +38,7 @@ def _scenario(item: Ran) -> dict[str, Any]:
 
 def lines(item: Ran, *, all_rows: bool = False) -> list[tuple[str, ...]]:
     """A row of a table for each step of each row, or only for those that came out otherwise."""
-    made = []
+    made: list[tuple[str, ...]] = []
     for record in item.records:
         words = record["expected"]
         for label, expected in words.items():
@@ -54,6 +56,9 @@ def evidence(record: dict[str, Any]) -> list[str]:
     if record["arrows"]:
         told.append(f"packets ({record['packets']} captured):")
         for arrow in record["arrows"]:
+            if arrow["kind"] == STEP:
+                told.append(f"  {arrow['text']}:")
+                continue
             wrong = f"   <-- {arrow['wrong']}" if arrow["wrong"] else ""
             ends = f"{arrow['from']} > {arrow['to']}"
             told.append(f"  {arrow['at']:9.3f} ms  {arrow['interface']:<5} {ends:<24} {arrow['text']}{wrong}")

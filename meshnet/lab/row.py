@@ -30,6 +30,7 @@ class Outcome:
     moments: tuple[Moment, ...] = ()
     counters: tuple[str, ...] = ()
     logs: tuple[tuple[str, str], ...] = ()
+    begun: tuple[tuple[int, str], ...] = ()
     trouble: str = ""
     exit_code: int = 0
     seconds: float = 0.0
@@ -52,6 +53,7 @@ def run_row(row: Row) -> Outcome:
     try:
         with world:
             for step in row.variant.steps:
+                world.begun.append((time.time_ns(), step.label))
                 measured[step.label] = take(world, step)
             outcome = _outcome(world, _joined(row, measured), began)
     except MeshnetError as error:
@@ -82,5 +84,6 @@ def _outcome(world: World, measured: dict[str, str], began: float) -> Outcome:
         tuple(world.moments),
         world.counters(),
         tuple(world.logs().items()),
+        tuple(world.begun),
         seconds=time.monotonic() - began,
     )

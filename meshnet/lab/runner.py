@@ -174,7 +174,7 @@ def record_of(outcome: Outcome) -> dict[str, Any]:
     variant = outcome.row.variant
     sidecar = variant.sidecar
     told = Told(SEGMENT_SIZES, sidecar.dials == "loopback", sidecar.kind != "none")
-    arrows, left_out = story(outcome.frames, told)
+    arrows, left_out = story(outcome.frames, told, outcome.begun)
     moment = outcome.moments[0] if outcome.moments else None
     logs = {name: text[-LONGEST_LOG:] for name, text in outcome.logs if text.strip()}
     return {

@@ -21,6 +21,7 @@ CLIENT, ETH0, SIDECAR, LO, APPLICATION = LANES = ("client", "eth0", "sidecar", "
 TOLD = ("SYN", "SYN-ACK", "RST", "data", "datagram")
 """Kinds of packets that tell a story; acknowledgements and the orderly end don't."""
 
+STEP = "step"
 MOST, TAIL = 22, 4
 """Arrows of one picture: the first ones, and the last few."""
 
@@ -49,10 +50,17 @@ class Told:
     has_sidecar: bool = True
 
 
-def story(frames: Iterable[Frame], told: Told) -> tuple[list[Arrow], int]:
-    """The arrows of a picture, and how many more there were between the first and the last ones."""
+def story(frames: Iterable[Frame], told: Told, steps: Iterable[tuple[int, str]] = ()) -> tuple[list[Arrow], int]:
+    """The arrows of a picture, and how many more there were between the first and the last ones.
+
+    ``steps`` are their beginnings in nanoseconds and their names; each stands ahead of what it sent, as an arrow of
+    kind ``step`` that leads nowhere.
+    """
     segments = [segment for frame in frames if (segment := read(frame)) is not None]
     arrows = _Conversation(segments, told).arrows()
+    start = segments[0].frame.at if segments else 0
+    begun = [Arrow((at - start) / 1e6, CLIENT, CLIENT, "", STEP, label) for at, label in steps]
+    arrows = sorted([*begun, *arrows], key=lambda arrow: arrow.at) if len(begun) > 1 else arrows
     left_out = max(0, len(arrows) - MOST - TAIL)
     return (arrows if not left_out else [*arrows[:MOST], *arrows[-TAIL:]]), left_out
 
@@ -68,6 +76,9 @@ class _Conversation:
                 self._calls.setdefault((segment.source, segment.source_port), segment)
             if segment.kind == "SYN-ACK":
                 self._answers.setdefault((segment.destination, segment.destination_port), segment)
+        self._ended = {
+            (item.destination, item.destination_port) for item in segments if item.kind in ("SYN-ACK", "RST")
+        }
         self._captures_outbound = any(segment.destination_port == OUTBOUND_PORT for segment in segments)
 
     def arrows(self) -> list[Arrow]:
@@ -109,8 +120,10 @@ class _Conversation:
                 return f"the answer leaves by {segment.frame.interface}, to a client that never made this call"
             if segment.kind == "RST" and not segment.frame.out:
                 return "the client knows nothing of this connection, and resets it"
-        if segment.kind == "SYN" and initiator == responder == SIDECAR and segment.frame.interface == "lo":
-            return "the sidecar calls itself"
+        if segment.kind == "SYN" and segment.frame.interface == "lo":
+            itself = ["the sidecar calls itself"] if initiator == responder == SIDECAR else []
+            nobody = ["no answer comes"] if (segment.source, segment.source_port) not in self._ended else []
+            return ", and ".join((*itself, *nobody))
         if segment.kind == "RST" and segment.frame.out:
             return "the client is reset"
         return ""
