@@ -42,7 +42,11 @@ class Frame:
 
 
 class Capture:
-    """Watches interfaces of a namespace from entering to ``taken``. Errors: OSError (PermissionError)."""
+    """Watches interfaces of a namespace from the moment it is made. Errors: OSError (PermissionError).
+
+    To be made well ahead of the first packet that matters: the kernel begins to note times in a work queue
+    (net/core/dev.c, netstamp_work), and until then a packet has the time at which it is read.
+    """
 
     def __init__(self, namespace: Namespace, interfaces: tuple[str, ...]) -> None:
         self._stack = contextlib.ExitStack()
@@ -51,7 +55,7 @@ class Capture:
             for interface in interfaces:
                 # opened for no protocol: nothing of another interface may be queued before the bind
                 made = self._stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
-                made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
+                _roomy(made)
                 made.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
                 made.bind((interface, ETH_P_ALL))
                 made.setblocking(False)
@@ -70,6 +74,14 @@ class Capture:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _roomy(made: socket.socket) -> None:
+    """The whole buffer, or as much of it as somebody gets who is root in a user namespace alone (socket(7))."""
+    try:
+        made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
+    except PermissionError:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
 
 
 def _drained(interface: str, made: socket.socket) -> list[Frame]:

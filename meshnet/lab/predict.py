@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from meshnet.model.cidr import Family
     from meshnet.model.ruleset import RuleSet
     from meshnet.model.spec import Spec
+    from meshnet.model.story import Story
+    from meshnet.model.trace import Trace
 
 OUTSIDE = ("client", "node", "second-pod")
 FOREIGN_TABLE, FOREIGN_MARK, FOREIGN_PRIORITY = 133, 1337, 32765
@@ -47,48 +49,60 @@ def predicted(row: Row) -> dict[str, str]:
         return {}
     if variant.sidecar.kind == "none" or any(key.endswith("src_valid_mark") for key, _ in variant.sysctls):
         return {}
-    spec = load_text(variant.spec, "spec").spec if variant.spec else None
-    pod = _pod(row, spec)
+    pod = _pod(row)
     conduct = _conduct(row)
     made = {}
     for step in variant.steps:
-        flow = _flow(row, step)
-        if step.verb == "call" and flow is not None and step.port in variant.application.ports:
+        flow = _flow(row, step) if step.verb == "call" and step.target == "pod" else None
+        if flow is not None and step.port in variant.application.ports:
             made[step.label] = _word(pod, flow, conduct, row.family)
     if variant.rules is not None and made.get(ELSE) == LOOP:
         made[MEASURED] = LOOP
     return {label: word for label, word in made.items() if label in row.expected}
 
 
+def trace(row: Row, step: Step) -> Trace | None:
+    """The path that the first packet of a step should take; None for a step that has no single one."""
+    flow = _flow(row, step)
+    return _pod(row).walk(flow) if flow is not None else None
+
+
+def told(row: Row, step: Step) -> Story | None:
+    """The whole conversation of a step; None for a step that isn't a call of the pod."""
+    flow = _flow(row, step) if step.target == "pod" else None
+    return converse(_pod(row), flow, _conduct(row)) if flow is not None else None
+
+
 def _word(pod: Pod, flow: Flow, conduct: Conduct, family: Family) -> str:
-    told = converse(pod, flow, conduct)
-    if told.disposition == LOOP:
+    story = converse(pod, flow, conduct)
+    if story.disposition == LOOP:
         return LOOP
-    return "reset" if told.app_sees is None else address_text(family, told.app_sees)
+    return "reset" if story.app_sees is None else address_text(family, story.app_sees)
 
 
 def _flow(row: Row, step: Step) -> Flow | None:
     family = row.family
-    if step.target != "pod":
-        return None
-    target = _number(ADDRESSES["pod"][family])
-    if step.origin in OUTSIDE:
+    target, pod = _number(ADDRESSES[step.target][family]), _number(ADDRESSES["pod"][family])
+    if step.origin in OUTSIDE and step.target == "pod":
         source = _number(ADDRESSES[step.origin][family])
         return Flow("in", family, "tcp", source, target, step.port, "eth0")
-    if step.origin != "pod":
+    if step.origin != "pod" or step.target not in (*OUTSIDE, "pod", "remote"):
         return None
     uid = step.uid if step.uid is not None else row.variant.application.uid or 0
-    return Flow("out", family, "tcp", target, target, step.port, "lo", uid, uid)
+    link = "lo" if step.target == "pod" else "eth0"
+    return Flow("out", family, "tcp", pod, target, step.port, link, uid, uid)
 
 
-def _pod(row: Row, spec: Spec | None) -> Pod:
+def _pod(row: Row) -> Pod:
     variant, family = row.variant, row.family
-    if spec is None:
-        assert variant.rules is not None
+    if variant.rules is not None:
         rules = read(variant.rules.text, 4, "rules")
         wanted = variant.rules.policy_routing
         mark, table, priority = Mark(FOREIGN_MARK), FOREIGN_TABLE, FOREIGN_PRIORITY
         return Pod([rules], _host(row, [(mark, table, priority)] if wanted else [], variant.rules.route_localnet))
+    if not variant.spec:
+        return Pod([], _host(row, [], localnet=False))
+    spec = load_text(variant.spec, "spec").spec
     rules = _compiled(spec, family)
     way = (spec.marks.inbound_mark, spec.routing.table, 109)
     localnet = dict(variant.sysctls).get("net/ipv4/conf/all/route_localnet", 0)

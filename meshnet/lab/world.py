@@ -76,6 +76,9 @@ class World:
         try:
             self._stack.enter_context(self.topology)
             self._stack.callback(self._let_go)
+            interfaces = ("eth0", "lo", *(("eth1",) if self.row.scenario.plan.second_card else ()))
+            if self._watched:
+                self.captures["pod"] = self._stack.enter_context(Capture(self.topology.pod, interfaces))
             self._prepare()
             for pod in self.pods:
                 if self.variant.applied:
@@ -89,9 +92,8 @@ class World:
                 self.applications["application outside"] = self._stack.enter_context(outside)
             if any(step.verb == "dns" for step in self.variant.steps):
                 self._resolvers()
-            interfaces = ("eth0", "lo", *(("eth1",) if self.row.scenario.plan.second_card else ()))
-            if self._watched:
-                self.captures["pod"] = self._stack.enter_context(Capture(self.topology.pod, interfaces))
+            for capture in self.captures.values():
+                capture.taken()  # what the servers said to each other while they started
         except BaseException:
             self.__exit__()
             raise
