@@ -60,7 +60,8 @@ fi
 wait "$shell"
 code=$?
 rm -f "$note"
-for _ in $(seq 50); do # a killed server is gone a moment after its parent
+end=$((SECONDS + ${MESHNET_ALONE_PATIENCE:-10}))
+while [ "$SECONDS" -lt "$end" ]; do # a killed server is gone a moment after its parent
     after=$(state)
     left=$(running)
     [ "$before" = "$after" ] && [ -z "$left" ] && exit "$code"
