@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meshnet.lab.scenario import Application, Scenario, Sidecar, Step, Variant
-from meshnet.lab.topology import Plan
+from meshnet.lab.topology import ADDRESSES, Plan
 from meshnet.model.errors import SpecError, Wrong
 from meshnet.model.value import replace
 from meshnet.sidecar.envoy import Declared
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).with_name("scenarios")
 VERBS = ("call", "hold", "ask", "stray", "dns", "ports", "apply", "remove", "pin", "members")
 HEAD = "apiVersion: meshnet/v1\nkind: Interception\n"
+PLACES = tuple(ADDRESSES)
+TRANSPORTS = ("tcp", "udp")
 WAYS = ("direct", "inbound", "outbound", "both")
 BACKENDS = ("iptables-legacy", "iptables-nft")
 
@@ -67,7 +69,7 @@ class _Reader:
             for key, inner in table.tables("variants")
         )
         table.end()
-        if not (base.steps or all(variant.steps for variant in variants)):
+        if not all(variant.steps for variant in variants or (base,)):
             self.problems.append("steps: nothing is done")
         if self.problems:
             return None
@@ -160,9 +162,15 @@ class _Reader:
             return Step(label, "call")
         inner = table.table(verbs[0])
         changes: dict[str, Any] = {}
-        for key, field in (("from", "origin"), ("to", "target"), ("held", "held"), ("by", "transport")):
+        for key, field, words in (
+            ("from", "origin", PLACES),
+            ("to", "target", PLACES),
+            ("by", "transport", TRANSPORTS),
+        ):
             if key in inner:
-                changes[field] = inner.text(key)
+                changes[field] = inner.word(key, words, words[0])
+        if "held" in inner:
+            changes["held"] = inner.text("held")
         for key, field in (("port", "port"), ("uid", "uid"), ("source-port", "source_port")):
             if key in inner:
                 changes[field] = inner.number(key)
@@ -170,7 +178,7 @@ class _Reader:
             changes["ports"] = tuple(inner.numbers("ports"))
         inner.end()
         sees = table.text("sees") if "sees" in table else ""
-        through = table.text("through") if "through" in table else ""
+        through = table.word("through", WAYS, "direct") if "through" in table else ""
         table.end()
         return Step(label, verbs[0], sees, through, **changes)  # type: ignore[arg-type]
 
