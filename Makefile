@@ -4,7 +4,11 @@ WORKERS ?= 2
 SEED ?= 1
 FLOWS ?= 20000
 
+<<<<<<< HEAD
 .PHONY: setup demo lab fuzz test test-long lint docs bench clean
+=======
+.PHONY: setup demo fuzz test test-long lint docs bench bench-datapath clean
+>>>>>>> main
 
 setup:
 	bash scripts/setup.sh
@@ -38,6 +42,10 @@ docs: setup
 bench: setup
 	$(PYTHON) -I scripts/bench.py
 	$(PYTHON) scripts/bench_simulate.py
+
+bench-datapath: setup
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'matplotlib>=3.7'
+	$(PYTHON) scripts/bench_datapath.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

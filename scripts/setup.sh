@@ -3,12 +3,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+<<<<<<< HEAD
 wanted=(iptables nftables iproute2 conntrack util-linux procps python3 python3-venv python3-dev gcc libc6-dev
     libxtables-dev)
 # The lab's servers, and the browser that its page is tried in. MESHNET_SETUP=small leaves them out.
 if [ "${MESHNET_SETUP:-}" != small ]; then
     wanted+=(nginx-light zookeeper default-jre-headless chromium tcpdump)
 fi
+=======
+wanted=(iptables nftables ipset iproute2 conntrack util-linux python3 python3-venv python3-dev gcc libc6-dev libxtables-dev)
+>>>>>>> main
 missing=()
 for package in "${wanted[@]}"; do
     dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")

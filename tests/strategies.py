@@ -18,6 +18,7 @@ from meshnet.model.spec import (
     InterfaceNetwork,
     Interfaces,
     Marks,
+    Nftables,
     Outbound,
     Passthrough,
     Routing,
@@ -199,6 +200,8 @@ def specs(draw: st.DrawFn) -> Spec:
         marks=both,
         routing=Routing(draw(st.integers(1, 0xFFFFFFFF).filter(lambda table: table not in (0, *KERNEL_TABLES)))),
         drop_invalid=draw(st.booleans()),
+        enrol=draw(st.sampled_from(("new-connections", "any-segment"))),  # type: ignore[arg-type]
+        nftables=Nftables(draw(st.sampled_from(("meshnet", "pod-1", "a_b")))),
     )
     if spec.outbound.mode == "none" and spec.dns.capture == "off" and draw(st.booleans()):
         spec = replace(spec, sidecar=Sidecar((), (), None))

@@ -31,6 +31,8 @@ def apply(host: Host, plan: Plan, *, anew: bool = False) -> Receipt:
     work = reconcile(plan, before, disposable=disposable(host), anew=anew)
     try:
         _carry_out(host, work.steps)
+        if work.steps:
+            _forget_stale(host, before.own, plan)
     except BaseException as error:
         _roll_back(host, before, error)
         raise
@@ -53,12 +55,30 @@ def rules_to_remove(host: Host) -> ChangeSet:
 
 
 def _no_rules(host: Host) -> Plan:
-    return replace(NOTHING, routing=observe(host).own.routing)
+    """Sets stay too: they belong to no backend, and another one's rules may look into them."""
+    own = observe(host).own
+    return replace(NOTHING, routing=own.routing, sets=own.sets)
 
 
 def disposable(host: Host) -> bool:
     """Only nft can take an emptied table away; a legacy table stays as long as its module is loaded."""
     return host.name == "iptables-nft"
+
+
+def _forget_stale(host: Host, before: Plan, after: Plan) -> None:
+    """Queries that conntrack remembers from before would go where they went then, however often they are asked."""
+    if not _about_udp(before) and not _about_udp(after):
+        return
+    from meshnet.apply.captures import stale, udp_ports
+
+    old, new = udp_ports(before), udp_ports(after)
+    if old or new:
+        host.forget(lambda entry: stale(entry, old, new))
+
+
+def _about_udp(plan: Plan) -> bool:
+    """Whether a rule may be about UDP; most specs have none, and then no more is loaded or looked at."""
+    return any(" udp " in rule for rule in plan.rules())
 
 
 def _carry_out(host: Host, steps: tuple[Step, ...]) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from meshnet.kernel import routes, rtnetlink
+from meshnet.kernel import ipsets, routes, rtnetlink
 from meshnet.kernel.together import later, results
-from meshnet.model.names import NEW_TABLE, ROUTE_PROTOCOL
+from meshnet.model.names import CHAIN_PREFIX, NEW_TABLE, ROUTE_PROTOCOL
 from meshnet.model.value import assert_never
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Protocol
 
+    from meshnet.kernel.conntrack import Entry
     from meshnet.kernel.ports import PacketFilter, Work
     from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
-    from meshnet.model.plan import Step
+    from meshnet.model.nft import NftTable
+    from meshnet.model.plan import SetText, Step
 
     class Host(Protocol):
         """A namespace that the caller has entered. ``families``: those that have tools here. ``adopting``: what an
@@ -27,8 +30,31 @@ if TYPE_CHECKING:
         @property
         def adopting(self) -> bool: ...
         def save(self, counters: bool = False) -> dict[Family, str]: ...
+        def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
+            """Our tables of nftables and the names of others', on the backend that has such."""
+
+        def read_sets(self) -> tuple[SetText, ...]:
+            """Our sets, which rules of iptables look into, whichever backend they are of."""
+
         def read_routing(self, family: Family) -> SeenRouting: ...
         def begin(self, step: Step) -> Work[object]: ...
+        def forget(self, stale: Callable[[Entry], bool]) -> int:
+            """Have conntrack forget connections; how many."""
+
+
+def forget(stale: Callable[[Entry], bool]) -> int:
+    """Have conntrack forget connections of both families; how many. Nothing where there is no conntrack."""
+    from meshnet.kernel import conntrack
+
+    families: tuple[Family, ...] = (4, 6)
+    found = [entry for family in families for entry in conntrack.entries(family) if stale(entry)]
+    return conntrack.forget(found) if found else 0
+
+
+def begin_ipset(step: Step) -> Work[object]:
+    if step.tool == "ipset":
+        return ipsets.begin(step.text)
+    return later(lambda: ipsets.destroy(tuple(line.split()[1] for line in step.text.splitlines())))
 
 
 class LiveHost:
@@ -63,25 +89,38 @@ class LiveHost:
         texts = results(lambda family: self.tables.begin_save(family, counters), self.families)
         return dict(zip(self.families, texts, strict=True))
 
+    def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
+        return (), frozenset()
+
+    def read_sets(self) -> tuple[SetText, ...]:
+        return ipsets.read(CHAIN_PREFIX)
+
     def read_routing(self, family: Family) -> SeenRouting:
         """Policy rules and routes of our protocol, of any when adopting, and every address of ``lo``."""
         return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
+
+    def forget(self, stale: Callable[[Entry], bool]) -> int:
+        return forget(stale)
 
     def begin(self, step: Step) -> Work[object]:
         """Start one step, so that both families run side by side; its ``finish`` raises with the tool's words."""
         self._seen = None
         match step.tool:
             case "restore":
-                return self.tables.begin(step.family, step.text)
+                return self.tables.begin(step.one_family, step.text)
             case "ip":
-                return routes.begin(step.family, step.text)
+                return routes.begin(step.one_family, step.text)
             case "drop":
                 return later(lambda: self._drop(step))
+            case "ipset" | "ipset destroy":
+                return begin_ipset(step)
+            case "nft":
+                raise AssertionError(f"{self.name} has no tables of nft's own")
             case _:
                 assert_never(step.tool)
 
     def _drop(self, step: Step) -> None:
-        if not self.tables.delete_empty_table(step.family, step.text, NEW_TABLE):
+        if not self.tables.delete_empty_table(step.one_family, step.text, NEW_TABLE):
             # Somebody has moved in since: the table is theirs now, and our mark goes alone.
             own_mark = f"*{step.text}\n:{NEW_TABLE} - [0:0]\n-X {NEW_TABLE}\nCOMMIT\n"
-            self.tables.restore(step.family, own_mark)
+            self.tables.restore(step.one_family, own_mark)

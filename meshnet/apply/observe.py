@@ -20,6 +20,7 @@ from meshnet.model.names import (
     ROUTE_TABLE,
 )
 from meshnet.model.plan import ChainText, EntryText, Observed, Plan, RouteText, TableText
+from meshnet.model.value import replace
 from meshnet.parse import saved, words
 
 TYPE_CHECKING = False
@@ -53,7 +54,12 @@ USUAL_METRIC = {4: 0, 6: 1024}
 def observe(host: Host) -> Observed:
     """Read rules, routes and addresses of the families that the host can be asked about."""
     routing = {family: host.read_routing(family) for family in host.families}
-    return sort_out(host.save(), routing, adopting=host.adopting)
+    seen = sort_out(host.save(), routing, adopting=host.adopting)
+    tables, taken = host.read_tables()
+    sets = host.read_sets()
+    if not tables and not taken and not sets:
+        return seen
+    return replace(seen, own=replace(seen.own, nft=tables, sets=sets), taken=taken)
 
 
 def sort_out(texts: dict[Family, str], routing: dict[Family, SeenRouting], *, adopting: bool = False) -> Observed:

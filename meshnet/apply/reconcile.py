@@ -14,7 +14,7 @@ from meshnet.parse.words import same_rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from meshnet.model.cidr import Family
     from meshnet.model.plan import EntryText, Plan, RouteText, TableText
@@ -32,12 +32,25 @@ def reconcile(plan: Plan, observed: Observed, *, disposable: bool, anew: bool = 
     adding_text = {family: _lines("add", adding, family, [new for new, _ in replaced]) for family in FAMILIES}
     steps: list[Step] = [Step("ip", family, text) for family, text in adding_text.items() if text]
     differences: list[str] = []
+    stale: tuple[Step, ...] = ()
+    if plan.sets or observed.own.sets:
+        from meshnet.apply.set_reconcile import reconcile_sets
+
+        fresh, stale, differences = reconcile_sets(plan.sets, observed.own.sets)
+        steps += fresh
     for family in FAMILIES:
         text, lines = _tables(plan, observed, family, disposable, anew)
         steps += [Step("restore", family, text)] if text else []
         differences += lines
     last = [item for item in reversed(going) if item not in [old for _, old in replaced]]
+    if plan.nft or observed.own.nft:
+        from meshnet.apply.nft_reconcile import reconcile_tables
+
+        step, lines = reconcile_tables(plan.nft, observed, anew)
+        steps += step
+        differences += lines
     steps += [Step("ip", family, text) for family in FAMILIES if (text := _lines("del", last, family))]
+    steps += stale
     if disposable:
         kept = {(table.family, table.table) for table in plan.tables}
         steps += [Step("drop", family, table) for family, table in sorted(observed.made - kept)]
@@ -141,14 +154,17 @@ def table_differences(new: TableText | None, old: TableText | None) -> list[str]
             lines.append(f"- -N {name}")
         elif name not in there:
             lines.append(f"+ -N {name}")
-        lines += _chain_differences(name, wanted.get(name, ()), there.get(name, ()))
+        lines += chain_differences(name, wanted.get(name, ()), there.get(name, ()))
     for hook in _hooks(new, old):
-        lines += _chain_differences(hook, _entry_rules(new, hook), _entry_rules(old, hook))
+        lines += chain_differences(hook, _entry_rules(new, hook), _entry_rules(old, hook))
     return lines
 
 
-def _chain_differences(chain: str, wanted: tuple[str, ...], there: tuple[str, ...]) -> list[str]:
-    if wanted == there or (len(wanted) == len(there) and all(map(same_rule, wanted, there))):
+def chain_differences(
+    chain: str, wanted: tuple[str, ...], there: tuple[str, ...], same: Callable[[str, str], bool] = same_rule
+) -> list[str]:
+    """Lines that begin with ``+`` or ``-``; none when each rule is the ``same`` one."""
+    if wanted == there or (len(wanted) == len(there) and all(map(same, wanted, there))):
         return []
     if not there or not wanted:
         return [f"- -A {chain} {rule}" for rule in there] + [f"+ -A {chain} {rule}" for rule in wanted]

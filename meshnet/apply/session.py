@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from meshnet.kernel import detect, facts, netns
+from meshnet.kernel import detect, facts, ipsets, netns
 from meshnet.kernel.xtables import Xtables
 from meshnet.model import names
 from meshnet.model.errors import BusyError, MeshnetError, UnsupportedError
-from meshnet.model.names import rule_id_of
 from meshnet.model.plan import ChangeSet, Receipt
 from meshnet.model.value import replace, value
 
@@ -16,7 +15,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Literal
 
+    from meshnet.apply.counters import Counters
     from meshnet.apply.host import LiveHost
+    from meshnet.apply.nft_host import NftHost
     from meshnet.kernel.detect import Backend, Evidence, Found
     from meshnet.kernel.netns import Namespace, Where
     from meshnet.kernel.ports import PacketFilter
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from meshnet.model.program import Program
     from meshnet.model.spec import Spec
 
-    Asked = Literal["auto", "iptables-nft", "iptables-legacy", "libiptc"]
+    Asked = Literal["auto", "iptables-nft", "iptables-legacy", "libiptc", "nftables"]
+    AnyHost = LiveHost | NftHost
 
 LOCK_WAIT = 10.0
 """Seconds to wait for somebody else's work in the same namespace."""
@@ -95,19 +97,29 @@ class Session:
     def _look(self) -> None:
         seen = detect.evidence(meanwhile=self._prepare)
         self.evidence: tuple[Evidence, ...] = seen
+        self._tables = detect.own_tables()
         self.families: tuple[Family, ...] = tuple(
             item.family for item in seen if item.family == 4 or any(found.installed for found in item.found)
         )
         usable = [item for item in seen if item.family in self.families]
         if self._asked == "auto":
-            choice = detect.choose(usable)
+            choice = detect.choose(usable, self._tables)
             self.backend: Backend = choice.backend
             self.reason = choice.reason
         else:
             self.backend = self._asked
             self.reason = "asked for"
+        if self.backend == "nftables":
+            self.families = (4, 6)
+            self.host: AnyHost = self._nft_host()
+            return
         seen_here = detect.texts(usable, self.backend)
         self.host = self._live_host(adapter(self.backend), self.families, seen_here, adopting=self._adopting)
+
+    def _nft_host(self) -> NftHost:
+        from meshnet.apply.nft_host import NftHost
+
+        return NftHost((4, 6), adopting=self._adopting)
 
     def _prepare(self) -> None:
         """What is needed next, while the tools read: loading the compiler takes as long as they do."""
@@ -146,7 +158,19 @@ class Session:
                 hint="take the pod out of ambient mode first (istio.io/dataplane-mode: none)",
             )
         program = self._program_of(spec, given)
-        return Compiled(program, self._plan_of(program, traced=self._traced))
+        sets = self._sets_for(program)
+        return Compiled(program, self._plan_of(program, self.backend, traced=self._traced, sets=sets))
+
+    def _sets_for(self, program: Program) -> bool:
+        """Whether long lists may be sets: where there is no ipset, each entry is a rule, which is slow but the same."""
+        from meshnet.render.iptables import long_lists
+
+        if self.backend == "nftables" or not long_lists(program) or ipsets.installed():
+            return True
+        note = "ipset is missing, so each entry of a long list is a rule of its own: apt-get install ipset"
+        if note not in self.notices:
+            self.notices.append(note)
+        return False
 
     def changes(self, spec: Spec) -> ChangeSet:
         """What ``apply`` would do, on another backend too that holds rules of ours."""
@@ -170,12 +194,21 @@ class Session:
             said = " ".join(error.lines())
             self.notices.append(f"IPv6 left out, no interface has a global IPv6 address: {said}")
         elsewhere = self._clear_elsewhere()
+        if elsewhere and self.host.read_sets() != compiled.plan.sets:  # which those rules looked into
+            elsewhere = (*elsewhere, self._work.apply(self.host, compiled.plan).changes)
         return Receipt(receipt.backend, _joined(receipt.changes, elsewhere), tuple(self.notices))
+
+    def settle(self, plan: Plan) -> Receipt:
+        """Make the namespace hold a plan of this backend, whatever spec it is of; other backends stay as they are."""
+        return self._work.apply(self.host, plan)
 
     def remove(self) -> Receipt:
         """Take away all that is ours, on every backend that holds any of it."""
         receipt = self._work.remove(self.host)
-        return Receipt(receipt.backend, _joined(receipt.changes, self._clear_elsewhere()), tuple(self.notices))
+        elsewhere = self._clear_elsewhere()
+        if elsewhere and self.host.read_sets():
+            elsewhere = (*elsewhere, self._work.remove(self.host).changes)
+        return Receipt(receipt.backend, _joined(receipt.changes, elsewhere), tuple(self.notices))
 
     def removal(self) -> ChangeSet:
         """What ``remove`` would do."""
@@ -186,31 +219,20 @@ class Session:
     def namespace(self) -> Namespace:
         return self._namespace
 
-    def counters(self) -> dict[tuple[Family, str, str, str], int]:
+    def counters(self) -> Counters:
         """How many packets each rule of ours has seen, by family, table, chain and words."""
-        from meshnet.parse import saved
-        from meshnet.parse.words import comment_of
+        from meshnet.apply.counters import counters
 
-        return {
-            (family, table.name, rule.chain, rule.words): rule.packets
-            for family, text in self.host.save(counters=True).items()
-            for table in saved.parse(text)
-            for rule in table.rules
-            if rule_id_of(comment_of(rule.words))
-        }
+        return counters(self.host)
 
-    def untouched(self, before: dict[tuple[Family, str, str, str], int]) -> tuple[dict[str, Any], ...]:
+    def untouched(self, before: Counters) -> tuple[dict[str, Any], ...]:
         """The rules of ours that have seen no packet since ``before``."""
-        from meshnet.parse.words import comment_of
+        from meshnet.apply.counters import untouched
 
-        return tuple(
-            {"family": family, "table": table, "id": rule_id_of(comment_of(words)), "rule": f"-A {chain} {words}"}
-            for (family, table, chain, words), packets in self.counters().items()
-            if packets == before.get((family, table, chain, words), 0)
-        )
+        return untouched(before, self.counters())
 
     def _clear_elsewhere(self) -> tuple[ChangeSet, ...]:
-        """Take rules of ours away from the other variant's tables."""
+        """Take rules of ours away from the other backends' tables."""
         done: list[ChangeSet] = []
         for host in self._elsewhere():
             if not (taken := self._work.remove_rules(host).changes).empty:
@@ -218,7 +240,7 @@ class Session:
                 self.notices.append(f"rules of ours were in {host.name} too: taken away there")
         return tuple(done)
 
-    def _elsewhere(self) -> Iterator[LiveHost]:
+    def _elsewhere(self) -> Iterator[AnyHost]:
         """The other backends with rules of ours: with both in force, the hook registered last would win."""
         for variant in detect.VARIANTS:
             backend = detect.BACKEND[variant]
@@ -226,6 +248,8 @@ class Session:
             families = tuple(item.family for item in self.evidence if self._holds_ours(item.of(variant)))
             if families and not here:
                 yield self._live_host(adapter(backend), families, adopting=self.host.adopting)
+        if self._tables and self.backend != "nftables":
+            yield self._nft_host()
 
     def _holds_ours(self, found: Found) -> bool:
         return bool(found.ours) or (self.host.adopting and names.ISTIO_PREFIX in found.text)
@@ -243,6 +267,8 @@ def adapter(backend: Backend) -> PacketFilter:
             if problem := available():
                 raise UnsupportedError([problem], hint="pip install 'meshnet[libiptc]', or another --backend")
             return LegacyLibrary()
+        case "nftables":
+            raise AssertionError("nftables has a host of its own")
 
 
 def _joined(first: ChangeSet, others: tuple[ChangeSet, ...]) -> ChangeSet:

@@ -7,7 +7,7 @@ import sys
 
 from meshnet.cli.init_flags import Settings, read, seconds
 from meshnet.kernel.netns import OWN, Where, missing_capabilities
-from meshnet.model.errors import FINE, REFUSED, MeshnetError, SpecError, UnsupportedError, UsageError
+from meshnet.model.errors import FINE, REFUSED, MeshnetError, SpecError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,11 +97,6 @@ def _main(settings: Settings) -> int:
         wrong.append(f"{word.label}: no variant of iptables ({word.text}): nft or legacy")
     if wrong:
         raise SpecError(wrong)
-    if settings.flag("native-nftables"):
-        raise UnsupportedError(
-            ["--native-nftables (NATIVE_NFTABLES): there is no nftables backend yet"],
-            hint="leave it out: iptables-nft puts the same rules into nf_tables",
-        )
     place = _place(settings)
     printing = settings.flag("print-spec")  # and doing nothing, whatever else is said
     if settings.flag("cleanup-only") and not (printing or settings.flag("skip-rule-apply")):
@@ -188,7 +183,7 @@ def _for_nothing(asked: _Asked, traced: bool) -> ChangeSet:
     from meshnet.model.plan import Observed
     from meshnet.render.plan import render
 
-    plan = render(compile_spec(asked.spec, asked.facts), traced=traced)
+    plan = render(compile_spec(asked.spec, asked.facts), _backend(asked.settings), traced=traced)
     return reconcile(plan, Observed(), disposable=False)
 
 
@@ -208,9 +203,14 @@ def _clean(settings: Settings, place: Where, form: str) -> int:
 def _session(settings: Settings, place: Where, asked: _Asked | None = None) -> Session:
     from meshnet.apply.session import Session
 
-    backend = BINARIES[settings.text("force-iptables-binary")]
+    backend = _backend(settings)
     traced = settings.flag("iptables-trace-logging")
     return Session(place, backend, adopting=True, traced=traced, meanwhile=asked.understand if asked else None)
+
+
+def _backend(settings: Settings) -> Asked:
+    """As in the original, --native-nftables leaves nothing to choose between the variants of iptables."""
+    return "nftables" if settings.flag("native-nftables") else BINARIES[settings.text("force-iptables-binary")]
 
 
 def _shown(backend: str, changes: ChangeSet, form: str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ COMMANDS = {
     "remove": ("meshnet.cli.namespace", "remove", "Take everything of meshnet out of a namespace; needs no spec."),
     "schema": ("meshnet.cli.program", "schema", "Print the JSON Schema of a spec."),
     "sidecar": ("meshnet.cli.sidecar", "sidecar", "Run the embedded transparent proxy for a spec."),
+    "trace": ("meshnet.cli.trace", "trace", "Send a packet and show its real path beside the predicted one."),
     "verify": ("meshnet.cli.verify", "verify", "Send packets and show that a namespace does what a spec says."),
 }
 

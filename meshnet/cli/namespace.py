@@ -71,16 +71,32 @@ def diff(spec: str, netns: str | None, pid: int | None, backend: str, form: str)
 @netns_options
 @backend_option
 @click.option("-n", "--dry-run", is_flag=True, help="Print the steps that would be taken, and take none.")
+@click.option("--drain", is_flag=True, help="Capture nothing new, and wait until all captured connections have ended.")
+@click.option(
+    "--patience",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    default=300.0,
+    show_default=True,
+    help="With --drain: how long to wait at most.",
+)
 @form_option
-def remove(netns: str | None, pid: int | None, backend: str, dry_run: bool, form: str) -> int:
+def remove(
+    netns: str | None, pid: int | None, backend: str, dry_run: bool, drain: bool, patience: float, form: str
+) -> int:
     """Take everything of meshnet out of a namespace: rules, chains, policy rules, routes, addresses. Needs no spec.
 
-    What is ours is known by its tag; what is anybody else's stays as it is.
+    What is ours is known by its tag; what is anybody else's stays as it is. A connection that was captured may break
+    with it, unless --drain waits for its end; when the patience is over first, the rules that carry it stay, nothing
+    new is captured, and the exit code is 1.
 
     \b
-    Example:
+    Examples:
       meshnet remove --netns pod
+      meshnet remove --netns pod --drain --patience 60
     """
+    if drain and not dry_run:
+        return _drain(netns, pid, backend, patience, form)
     from meshnet.apply.session import Session
 
     with Session(place_of(netns, pid), backend) as session:  # type: ignore[arg-type]
@@ -88,6 +104,35 @@ def remove(netns: str | None, pid: int | None, backend: str, dry_run: bool, form
             return _show(session, session.removal(), form, would="remove")
         receipt = session.remove()
         return _done(session, receipt.changes, form, "removed", f"meshnet's rules from {session.place}")
+
+
+def _drain(netns: str | None, pid: int | None, backend: str, patience: float, form: str) -> int:
+    from meshnet.apply.drain import drain
+
+    place = place_of(netns, pid)
+    said = "captured connections are open; nothing new is captured"
+    found = drain(place, backend, patience, lambda count: output.say(f"… {count} {said}"))  # type: ignore[arg-type]
+    output.say(f"backend {found.backend}: {found.reason}")
+    for notice in found.receipt.notices:
+        output.say(f"note: {notice}")
+    differences = found.receipt.changes.differences
+    data = {
+        "backend": found.backend,
+        "reason": found.reason,
+        "notices": list(found.receipt.notices),
+        "differences": list(differences),
+        "changed": bool(differences),
+        "left_open": found.left,
+        "superseded": found.superseded,
+    }
+    if found.superseded:
+        text = "a spec was applied meanwhile: its rules stay"
+    elif found.left:
+        text = f"{found.left} captured connections are still open: what carries them stays; remove again when they end"
+    else:
+        text = f"removed meshnet's rules from {place}: {len(differences)} changes"
+    output.answer(data, text, form)
+    return NEGATIVE if found.left or found.superseded else FINE
 
 
 def _show(session: Session, changes: ChangeSet, form: str, *, would: str) -> int:

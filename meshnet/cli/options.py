@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-BACKENDS = ("auto", "iptables-nft", "iptables-legacy", "libiptc")
+BACKENDS = ("auto", "iptables-nft", "iptables-legacy", "libiptc", "nftables")
 LARGEST_SPEC = 64 * 1024 * 1024
 
 

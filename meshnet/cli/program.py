@@ -7,8 +7,8 @@ import click
 from meshnet.cli import output
 from meshnet.cli.foreign import DIALECTS
 from meshnet.cli.options import backend_option, form_option, netns_options, place_of, read_document
-from meshnet.cli.steps import tool_name
-from meshnet.model.value import value
+from meshnet.cli.steps import steps_text
+from meshnet.model.value import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,8 +92,10 @@ def compile_command(
         output.answer(document_of(asked.spec), to_yaml(asked.spec), form)
         return FINE
     program = compile_spec(asked.spec, _facts(asked.spec, netns, pid))
-    plan = render(program)
     families: tuple[Family, ...] = {"4": (4,), "6": (6,)}.get(family, (4, 6))  # type: ignore[assignment]
+    if backend == "nftables":  # of one table for both families, the one that is asked for
+        program = replace(program, families=tuple(item for item in program.families if item in families))
+    plan = render(program, backend)
     if form == "json":
         output.answer({**asked.more, **_json(asked.line_of, program, plan, families, backend)}, "", form)
     else:
@@ -150,20 +152,33 @@ def _facts(spec: Spec, netns: str | None, pid: int | None) -> Facts:
 
 def _text(plan: Plan, families: tuple[Family, ...], backend: str) -> str:
     from meshnet.apply.reconcile import fresh_steps
+    from meshnet.model.plan import ChangeSet
 
-    parts = []
-    for step in fresh_steps(plan):
-        if step.family in families:
-            tool = f"ip -{step.family} -batch -" if step.tool == "ip" else tool_name(backend, step.family)
-            parts.append(f"# {tool}{' --noflush' if step.tool == 'restore' else ''}\n{step.text}")
-    return "\n".join(parts)
+    steps = tuple(step for step in fresh_steps(plan) if step.family in (*families, "inet"))
+    return steps_text(backend, ChangeSet(steps))
 
 
 def _json(line_of: LineOf, program: Program, plan: Plan, families: tuple[Family, ...], backend: str) -> dict[str, Any]:
     from meshnet.apply.reconcile import fresh_steps
+
+    rules = _nft_rules(line_of, program, plan) if plan.nft else _rules(line_of, program, families)
+    return {
+        "name": program.name,
+        "backend": backend,
+        "families": [family for family in program.families if family in families],
+        "rules": rules,
+        "steps": [
+            {"tool": step.tool, "family": step.family, "text": step.text}
+            for step in fresh_steps(plan)
+            if step.family in (*families, "inet")
+        ],
+    }
+
+
+def _rules(line_of: LineOf, program: Program, families: tuple[Family, ...]) -> list[dict[str, Any]]:
     from meshnet.render.iptables import rule_texts
 
-    rules = [
+    return [
         {
             "id": rule.id,
             "family": family,
@@ -180,17 +195,28 @@ def _json(line_of: LineOf, program: Program, plan: Plan, families: tuple[Family,
         if rule.holds_for(family)
         for text in rule_texts(rule, family)
     ]
-    return {
-        "name": program.name,
-        "backend": backend,
-        "families": [family for family in program.families if family in families],
-        "rules": rules,
-        "steps": [
-            {"tool": step.tool, "family": step.family, "text": step.text}
-            for step in fresh_steps(plan)
-            if step.family in families
-        ],
-    }
+
+
+def _nft_rules(line_of: LineOf, program: Program, plan: Plan) -> list[dict[str, Any]]:
+    """The rules of the table, each with the origin of the program's rule that its comment names."""
+    from meshnet.render.nftables import program_id
+
+    origins = {rule.id: rule.origin for rule in program.rules()}
+    return [
+        {
+            "id": rule_id,
+            "family": "inet",
+            "table": table.name,
+            "chain": chain.name,
+            "rule": text,
+            "origin": origins[rule_id],
+            "line": line_of(origins[rule_id]),
+        }
+        for table in plan.nft
+        for chain in table.chains
+        for text in chain.rules
+        if (rule_id := program_id(text)) in origins
+    ]
 
 
 @click.command()

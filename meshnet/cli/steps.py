@@ -20,7 +20,11 @@ def steps_text(backend: str, changes: ChangeSet) -> str:
             case "ip":
                 parts.append(f"# ip -{step.family} -batch -\n{step.text}")
             case "restore":
-                parts.append(f"# {tool_name(backend, step.family)} --noflush\n{step.text}")
+                parts.append(f"# {tool_name(backend, step.one_family)} --noflush\n{step.text}")
+            case "ipset" | "ipset destroy":
+                parts.append(f"# ipset restore\n{step.text}")
+            case "nft":
+                parts.append(f"# nft -f -\n{step.text}")
             case "drop":
                 parts.append(f"# take the empty IPv{step.family} table {step.text} away\n")
     return "\n".join(parts)

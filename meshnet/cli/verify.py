@@ -99,7 +99,8 @@ def _lines(table: str, found: Verified, wrong: list[Any], untouched: tuple[dict[
     for name, reason in found.absent:
         yield f"not probed: interface {name}: {reason}"
     for rule in untouched:
-        yield f"untouched: IPv{rule['family']} {rule['table']} {rule['rule']}"
+        family = rule["family"] if rule["family"] == "inet" else f"IPv{rule['family']}"
+        yield f"untouched: {family} {rule['table']} {rule['rule']}"
     yield f"{len(found.seen) - len(wrong)} of {len(found.seen)} probes landed where the spec says"
 
 

@@ -91,6 +91,7 @@ class Draft:
             tuple(self.policy_rules),
             tuple(self.local_routes),
             tuple(self.loopback_addresses),
+            self.spec.nftables.table,
         )
 
     def _reachable(self) -> dict[tuple[Table, str], list[Rule]]:

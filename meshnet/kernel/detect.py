@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 
+from meshnet.kernel import nft_table
 from meshnet.kernel.run import find, run
 from meshnet.kernel.savetext import sections, words
 from meshnet.kernel.together import outcomes
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from meshnet.kernel.xtables import Variant
     from meshnet.model.cidr import Family
 
-    Backend = Literal["iptables-nft", "iptables-legacy", "libiptc"]
+    Backend = Literal["iptables-nft", "iptables-legacy", "libiptc", "nftables"]
 
 VARIANTS: tuple[Variant, ...] = ("nft", "legacy")
 UNREADABLE = "tables exist, but "
@@ -109,12 +110,22 @@ def texts(seen: Sequence[Evidence], backend: Backend) -> dict[Family, str] | Non
     return {family: one.text for family, one in found.items()}
 
 
-def choose(seen: Sequence[Evidence]) -> Choice:
+def own_tables() -> tuple[str, ...]:
+    """The tables of nftables that are ours, by their comment. Needs no program, and reads nothing else of others'."""
+    return tuple(name for name, said in nft_table.inet_tables() if said.startswith(names.COMMENT_PREFIX))
+
+
+def choose(seen: Sequence[Evidence], tables: Sequence[str] = ()) -> Choice:
     """The backend for families looked at together; UnsupportedError when a family has no tool.
 
-    The variant that holds rules of ours; else the one with more foreign rules; else what the plain name ``iptables``
-    stands for; else nft, else legacy. ``libiptc`` is never chosen by itself: ask for it.
+    ``nftables`` when there are ``tables`` of ours in it; else the variant that holds rules of ours; else the one with
+    more foreign rules; else what the plain name ``iptables`` stands for; else nft, else legacy. ``libiptc`` is never
+    chosen by itself, and ``nftables`` not without a table of ours: ask for them.
     """
+    if tables:
+        also = [program(4, variant) for variant in VARIANTS if any(item.of(variant).ours for item in seen)]
+        more = f" (rules of ours are in {' and '.join(also)} too: all are in force)" if also else ""
+        return Choice("nftables", f"table inet {tables[0]} is ours{more}")
     usable = tuple(variant for variant in VARIANTS if all(item.of(variant).usable for item in seen))
     stuck = [variant for variant in VARIANTS if variant not in usable and any(item.of(variant).ours for item in seen)]
     if not usable or stuck:

@@ -69,18 +69,19 @@ class Netlink:
     ) -> None:
         self._socket.close()
 
-    def dump(self, kind: int, body: bytes) -> list[bytes]:
+    def dump(self, kind: int, body: bytes, *, says_when_interrupted: bool = False) -> list[bytes]:
         """The payloads of all messages that the kernel lists; asked anew when the list changed while it was read.
 
         The kernel says so of most lists, but not of policy rules: it goes on with the n-th of them, and when an earlier
-        one went away between two pieces, one is left out. So what came in pieces counts when it came twice alike.
+        one went away between two pieces, one is left out. So what came in pieces counts when it came twice alike,
+        unless the caller knows that of this list the kernel ``says_when_interrupted``.
         """
         before: list[bytes] | None = None
         for _ in range(TRIES):
             self._sequence += 1
             self._socket.send(message(kind, REQUEST | DUMP, self._sequence, body))
             found, pieces, whole = self._listed()
-            if whole and (pieces < 2 or found == before):
+            if whole and (pieces < 2 or says_when_interrupted or found == before):
                 return found
             before = found
         raise ToolError(f"{self._what} change faster than they can be read", hint="try again")
@@ -156,6 +157,19 @@ def attributes(body: bytes, place: int) -> dict[int, bytes]:
         if not 4 <= length <= end - place:
             break
         found[kind & KIND] = body[place + 4 : place + length]
+        place += (length + 3) & ~3
+    return found
+
+
+def nested(body: bytes) -> list[bytes]:
+    """The bodies of a list of attributes that are all of one kind, in their order."""
+    found = []
+    place, end = 0, len(body)
+    while place + 4 <= end:
+        length = struct.unpack_from("=H", body, place)[0]
+        if not 4 <= length <= end - place:
+            break
+        found.append(body[place + 4 : place + length])
         place += (length + 3) & ~3
     return found
 

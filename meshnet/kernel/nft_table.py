@@ -34,10 +34,15 @@ SUBSYSTEM = 10
 GET_TABLE, DELETE_TABLE = SUBSYSTEM << 8 | 1, SUBSYSTEM << 8 | 2
 GET_CHAIN, DELETE_CHAIN = SUBSYSTEM << 8 | 4, SUBSYSTEM << 8 | 5
 TABLE_NAME = CHAIN_TABLE = 1
+TABLE_USERDATA = 6
 CHAIN_NAME = 3
 NON_RECURSIVE = 0x100
 HEADER = 4  # bytes of a nfgenmsg
+INET = 1  # NFPROTO_INET
 """linux/netlink.h, linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h."""
+
+COMMENT = 0
+"""The kind of a comment in a table's and a rule's user data (NFTNL_UDATA_TABLE_COMMENT, NFTNL_UDATA_RULE_COMMENT)."""
 
 ABSENT = (errno.EPROTONOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
 """What a kernel says that has no nfnetlink at all, or no nf_tables in it (nfnetlink_rcv_msg)."""
@@ -48,16 +53,12 @@ def tables(family: Family) -> tuple[str, ...]:
 
     Looking creates none. PermissionMissing without CAP_NET_ADMIN.
     """
-    try:
-        with Netlink(NETFILTER, "nft tables") as netlink:
-            listed = netlink.dump(GET_TABLE, _header(PROTOCOL_FAMILY[family]))
-    except OSError as error:
-        if error.errno in ABSENT:
-            return ()
-        if error.errno == errno.EPERM:
-            raise PermissionMissing("listing nft tables needs CAP_NET_ADMIN", hint="run it as root") from error
-        raise ToolError(f"can't see which nft tables there are: {error.strerror}") from error
-    return tuple(text(attributes(body, HEADER)[TABLE_NAME]) for body in listed)
+    return tuple(name for name, _ in _listed(PROTOCOL_FAMILY[family]))
+
+
+def inet_tables() -> tuple[tuple[str, str], ...]:
+    """Name and comment of each table of family inet; errors as for ``tables``."""
+    return tuple(_listed(INET))
 
 
 def delete_table(family: Family, table: str, chains: Sequence[str] = ()) -> bool:
@@ -83,6 +84,32 @@ def delete_table(family: Family, table: str, chains: Sequence[str] = ()) -> bool
     if code == errno.EPERM:
         raise PermissionMissing(f"deleting table {table} needs CAP_NET_ADMIN", hint="run it as root")
     raise ToolError(f"can't delete the empty table {table}: {os.strerror(code)}")
+
+
+def _listed(family: int) -> list[tuple[str, str]]:
+    try:
+        with Netlink(NETFILTER, "nft tables") as netlink:
+            bodies = netlink.dump(GET_TABLE, _header(family))
+    except OSError as error:
+        if error.errno in ABSENT:
+            return []
+        if error.errno == errno.EPERM:
+            raise PermissionMissing("listing nft tables needs CAP_NET_ADMIN", hint="run it as root") from error
+        raise ToolError(f"can't see which nft tables there are: {error.strerror}") from error
+    found = (attributes(body, HEADER) for body in bodies)
+    return [(text(item[TABLE_NAME]), comment(item.get(TABLE_USERDATA, b""))) for item in found]
+
+
+def comment(data: bytes) -> str:
+    """User data are entries of a kind, a length and as many bytes; nft puts comments there, and the kernel looks at
+    none of it."""
+    place = 0
+    while place + 2 <= len(data):
+        kind, length = data[place], data[place + 1]
+        if kind == COMMENT:
+            return text(data[place + 2 : place + 2 + length])
+        place += 2 + length
+    return ""
 
 
 def _header(family: int, resource: int = 0) -> bytes:

@@ -147,6 +147,13 @@ class World:
     def counters(self) -> tuple[str, ...]:
         return counters(self.topology.pod, self.row.backend, self.family)
 
+    def access_log(self) -> list[str]:
+        """The lines of nginx' access log; none of another application's."""
+        if self.variant.application.kind != "nginx":
+            return []
+        text = "".join(servers.file_of(child, servers.ACCESS_LOG) for child in self.applications.values())
+        return text.splitlines()
+
     def logs(self) -> dict[str, str]:
         """What the servers said so far."""
         sidecars = {f"sidecar in {place}": sidecar.child.stderr for place, sidecar in self.sidecars.items()}

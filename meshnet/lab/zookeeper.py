@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 CLIENT_PORT, PEER_PORT, ELECTION_PORT = 2181, 2888, 3888
-QUORUM_SECONDS = 20.0
+QUORUM_SECONDS = 40.0
 """An ensemble on two cores is complete two seconds after its members are up; one that can't be never is."""
 
 FOLDER = "/dev/shm"  # noqa: S108  each server's own (kernel.mounts)

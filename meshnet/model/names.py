@@ -24,6 +24,12 @@ NEW_TABLE = CHAIN_PREFIX + "NEW_TABLE"
 """An empty chain in a table that did not exist before, so that remove takes the table away too. It stays until then:
 killed when all rules are gone and the table isn't yet, the next remove still knows whose it is."""
 
+NFT_TABLE = "meshnet"
+"""Our table of nftables, family ``inet``, unless the spec has another name for it."""
+
+NFT_MARK = "meshnet:table"
+"""The table's comment: by it and nothing else such a table is ours, whatever its name."""
+
 ROUTE_PROTOCOL = 109
 """rtm_protocol of own policy rules and routes. Routing daemons use 8 to 20, 42 and 186 to 192 (linux/rtnetlink.h)."""
 

@@ -3,6 +3,8 @@
 A rule is the text behind ``-A CHAIN``, a table one family's own chains plus the entries by which packets get there,
 and what routing needs is the text behind ``ip rule add`` and its like. What was planned and what was read back have
 one form, so the difference between two of them is all that apply, repair, replace, roll back and remove need.
+
+Of nftables a plan has tables of family ``inet`` in place of iptables' tables (``model/nft``).
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from meshnet.model.value import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Literal
 
     from meshnet.model.cidr import Family
+    from meshnet.model.nft import NftTable
     from meshnet.model.program import Hook, Table
 
     RouteObject = Literal["rule", "route", "addr"]
@@ -50,6 +54,17 @@ class TableText:
 
 
 @value
+class SetText:
+    """A set that rules of iptables look into. ``members`` are (network, prefix) of a ``hash:net`` of one family, and
+    (first, last) of a ``bitmap:port``, sorted; its family is 0."""
+
+    name: str
+    type: str
+    family: int
+    members: tuple[tuple[int, int], ...]
+
+
+@value
 class RouteText:
     """A policy rule, route or address in the words of ``ip``, behind ``add`` or ``del``."""
 
@@ -62,6 +77,17 @@ class RouteText:
 class Plan:
     tables: tuple[TableText, ...] = ()
     routing: tuple[RouteText, ...] = ()
+    nft: tuple[NftTable, ...] = ()
+    sets: tuple[SetText, ...] = ()
+
+    def rules(self) -> Iterator[str]:
+        """The rules in all chains of ours, whichever language they are in."""
+        for table in self.tables:
+            for chain in table.chains:
+                yield from chain.rules
+        for own in self.nft:
+            for part in own.chains:
+                yield from part.rules
 
 
 @value
@@ -70,7 +96,8 @@ class Observed:
 
     ``present``: the tables that exist, ours or not; ``made``: those that came with us and go with us; ``marked``:
     those of them with the mark that says so;
-    ``on_loopback``: every address on ``lo`` in the words of ``ip``, ours or not; ``foreign``: others' rules, counted.
+    ``on_loopback``: every address on ``lo`` in the words of ``ip``, ours or not; ``foreign``: others' rules, counted;
+    ``taken``: the names of others' tables of nftables.
     """
 
     own: Plan = Plan()
@@ -79,15 +106,26 @@ class Observed:
     marked: frozenset[tuple[Family, str]] = frozenset()
     on_loopback: frozenset[str] = frozenset()
     foreign: int = 0
+    taken: frozenset[str] = frozenset()
 
 
 @value
 class Step:
-    """One call of one tool: ``text`` goes to its standard input; ``drop`` takes an empty table away."""
+    """One call of one tool: ``text`` goes to its standard input; ``drop`` takes an empty table away.
 
-    tool: Literal["restore", "ip", "drop"]
-    family: Family
+    ``family`` is ``inet`` for both at once.
+    """
+
+    tool: Literal["restore", "ip", "drop", "nft", "ipset", "ipset destroy"]
+    family: Family | Literal["inet"]
     text: str
+
+    @property
+    def one_family(self) -> Family:
+        """The family of a step that is about one; every tool but nft's has one."""
+        if self.family == "inet":
+            raise ValueError(f"a step of {self.tool} for both families")
+        return self.family
 
 
 @value

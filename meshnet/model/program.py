@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from meshnet.model.cidr import Cidr
 from meshnet.model.marks import Mark
+from meshnet.model.names import NFT_TABLE
 from meshnet.model.ports import PortRange
 from meshnet.model.value import value
 
@@ -266,7 +267,10 @@ class LoopbackAddress:
 
 @value
 class Program:
-    """Everything that has to be in a namespace for one spec; the order of chains and rules is the order of meaning."""
+    """Everything that has to be in a namespace for one spec; the order of chains and rules is the order of meaning.
+
+    ``nft_table``: what the table is called, where there is one table for all of it.
+    """
 
     name: str
     families: tuple[Family, ...]
@@ -275,6 +279,7 @@ class Program:
     policy_rules: tuple[PolicyRule, ...] = ()
     local_routes: tuple[LocalRoute, ...] = ()
     loopback_addresses: tuple[LoopbackAddress, ...] = ()
+    nft_table: str = NFT_TABLE
 
     def rules(self) -> tuple[Rule, ...]:
         return tuple(rule for chain in self.chains for rule in chain.rules)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Families = tuple[Family, ...] | Literal["auto"]
     Profile = Literal["meshnet", "istio"]
     Transports = Literal["tcp", "udp", "all"]
+    Enrol = Literal["new-connections", "any-segment"]
 
 ALL: Literal["*"] = "*"
 
@@ -175,6 +176,13 @@ class Routing:
 
 
 @value
+class Nftables:
+    """The table that the backend nftables writes."""
+
+    table: str = names.NFT_TABLE
+
+
+@value
 class Spec:
     """One interception: everything that decides the rules of one pod. Always consistent (``spec/check``)."""
 
@@ -190,3 +198,5 @@ class Spec:
     marks: Marks = Marks()
     routing: Routing = Routing()
     drop_invalid: bool = False
+    enrol: Enrol = "new-connections"
+    nftables: Nftables = Nftables()

@@ -48,27 +48,50 @@ if TYPE_CHECKING:
     from meshnet.model.cidr import Cidr, Family
     from meshnet.model.ports import PortRange
     from meshnet.model.program import Hook, Match, Program, Rule, Table, Target
+    from meshnet.render.ipset import Sets
 
 MULTIPORT_SLOTS = 15
+SET_FROM = 100
+"""Entries from which a list is a set. Below, a rule for each costs a packet less than it can notice, and needs no
+further tool."""
+
 ANY = {4: "0.0.0.0", 6: "::"}  # noqa: S104 (no socket is bound to it; TPROXY reads it as the packet's interface)
 SYN_FLAGS = "--tcp-flags FIN,SYN,RST,ACK SYN"
 
 
-def render(program: Program) -> tuple[TableText, ...]:
-    """One text for each family and table that the program has chains in."""
+def render(program: Program, sets: Sets | None = None) -> tuple[TableText, ...]:
+    """One text for each family and table that the program has chains in; long lists become rules that look into
+    ``sets``, when there may be such."""
     return tuple(
-        table for family in program.families for name in TABLES if (table := _table(program, family, name)) is not None
+        table
+        for family in program.families
+        for name in TABLES
+        if (table := _table(program, family, name, sets)) is not None
     )
 
 
-def _table(program: Program, family: Family, table: Table) -> TableText | None:
+def long_lists(program: Program) -> list[Match]:
+    """The matches of a program that have entries enough for a set."""
+    rules = [*program.rules(), *(entry.rule for entry in program.entries)]
+    return [match for rule in rules for match in rule.matches if _entries_of(match) >= SET_FROM]
+
+
+def _entries_of(match: Match) -> int:
+    if isinstance(match, (Source, Destination)):
+        return len(match.cidrs)
+    return len(match.ports) if isinstance(match, (SourcePorts, DestinationPorts)) else 0
+
+
+def _table(program: Program, family: Family, table: Table, sets: Sets | None) -> TableText | None:
     texts = []
     called = _called(program, family, table)
     for chain in (chain for chain in program.chains if chain.table == table):
         rules = [rule for rule in chain.rules if rule.holds_for(family)]
         if rules or chain.name in called:
-            texts.append(ChainText(chain.name, tuple(text for rule in rules for text in rule_texts(rule, family))))
-    entries = tuple(_entries(program, family, table))
+            texts.append(
+                ChainText(chain.name, tuple(text for rule in rules for text in rule_texts(rule, family, sets)))
+            )
+    entries = tuple(_entries(program, family, table, sets))
     return TableText(family, table, tuple(texts), entries) if texts or entries else None
 
 
@@ -79,13 +102,13 @@ def _called(program: Program, family: Family, table: Table) -> set[str]:
     return {rule.target.chain for rule in rules if isinstance(rule.target, Jump) and rule.holds_for(family)}
 
 
-def _entries(program: Program, family: Family, table: Table) -> Iterator[EntryText]:
+def _entries(program: Program, family: Family, table: Table, sets: Sets | None) -> Iterator[EntryText]:
     """The rules in built-in chains; those that go first are numbered in their order, hook by hook."""
     places: dict[Hook, int] = {}
     for entry in program.entries:
         if entry.table != table or not entry.rule.holds_for(family):
             continue
-        for text in rule_texts(entry.rule, family):
+        for text in rule_texts(entry.rule, family, sets):
             if entry.first:
                 places[entry.hook] = places.get(entry.hook, 0) + 1
             yield EntryText(entry.hook, text, places[entry.hook] if entry.first else BEHIND)
@@ -95,10 +118,16 @@ def comment(rule_id: str) -> str:
     return f'-m comment --comment "{rule_comment(rule_id)}"'
 
 
-def rule_texts(rule: Rule, family: Family) -> Iterator[str]:
+def rule_texts(rule: Rule, family: Family, sets: Sets | None = None) -> Iterator[str]:
     """The rules of iptables that one rule of the program becomes for one family."""
     transport = next((match.name for match in rule.matches if isinstance(match, Protocol)), "")
-    choices = [_match(match, transport) for match in sorted(rule.matches, key=_place)]
+    choices: list[Sequence[str]] = []
+    looked_up: list[Sequence[str]] = []
+    for match in sorted(rule.matches, key=_place):
+        in_set = _set_match(match, sets) if sets is not None else ""
+        # Words of ``-m`` stand behind those that are part of every rule.
+        (looked_up if in_set else choices).append((in_set,) if in_set else _match(match, transport))
+    choices += looked_up
     tail = f"{comment(rule.id)} -j {_target(rule.target, family)}"
     for words in product(*choices):
         yield " ".join((*filter(None, words), tail))
@@ -146,6 +175,19 @@ def _match(match: Match, transport: str) -> Sequence[str]:  # noqa: C901 (one ca
             return (f"-m tcp {_not(negated)}{SYN_FLAGS}",)
         case _:
             assert_never(match)
+
+
+def _set_match(match: Match, sets: Sets) -> str:
+    """The words that look a long list up in a set; empty for anything else."""
+    match match:
+        case Source(cidrs, negated) | Destination(cidrs, negated):
+            found = sets.of_blocks(cidrs)
+        case SourcePorts(ports, negated) | DestinationPorts(ports, negated):
+            found = sets.of_ports(ports)
+        case _:
+            return ""
+    side = "src" if isinstance(match, (Source, SourcePorts)) else "dst"
+    return f"-m set {_not(negated)}--match-set {found.name} {side}" if found is not None else ""
 
 
 def _not(negated: bool) -> str:

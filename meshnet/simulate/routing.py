@@ -170,28 +170,27 @@ class Routing:
         return self.kind_of(address) == "LOCAL"
 
     def source_for(self, link: str, destination: int) -> int | None:
-        """The address that masquerading takes on a link: there the one nearest to the destination; on ``lo``, whose
-        own is for this host only, another link's (devinet.c, inet_select_addr; addrconf.c, ipv6_dev_get_saddr)."""
+        """The address that masquerading takes on a link; on ``lo``, whose own is for this host only, another link's.
+
+        IPv4 takes the one whose network has the destination, else the first (devinet.c, inet_select_addr); IPv6 the
+        one that shares most bits with it (addrconf.c, ipv6_dev_get_saddr).
+        """
         if self.family == 6 and self.is_local(destination):
             return destination
-        first = self.links.get(link)
-        ordered = [first, *self.links.values()] if first is not None else list(self.links.values())
-        for candidate in ordered:
-            if candidate.name == "lo":
-                continue
-            own = [address for address in candidate.addresses if address.family == self.family]
-            near = (
-                item
-                for item in own
-                if network_of(self.family, item.number, item.prefix).holds(self.family, destination)
-            )
-            chosen = next(near, own[0] if own else None)
-            if chosen is not None:
-                return chosen.number
-        return None
+        own = self._own(link)
+        others = [address for name in self.links for address in self._own(name)]
+        if self.family == 6:
+            ranked = sorted(own or others, key=lambda item: (item.number ^ destination).bit_length())
+        else:
+            near = [item for item in own if network_of(4, item.number, item.prefix).holds(4, destination)]
+            ranked = [*near, *own, *others]
+        return ranked[0].number if ranked else None
 
-    def _reaches(self, address: Address, destination: int) -> bool:
-        return network_of(self.family, address.number, address.prefix).holds(self.family, destination)
+    def _own(self, link: str) -> list[Address]:
+        found = self.links.get(link)
+        if found is None or link == "lo":
+            return []
+        return [address for address in found.addresses if address.family == self.family]
 
     def refuses_source(self, source: int, destination: int, mark: int, link: Link) -> str:
         """Why what came in by a link is dropped for its source, or nothing (fib_validate_source; IPv4 only)."""

@@ -14,6 +14,7 @@ from meshnet.model.spec import (
     InterfaceNetwork,
     Interfaces,
     Marks,
+    Nftables,
     Outbound,
     Passthrough,
     Routing,
@@ -109,6 +110,8 @@ INBOUND_MODE = Kind("inboundMode", "a mode", "tproxy", readers.choice("redirect"
 OUTBOUND_MODE = Kind("outboundMode", "a mode", "redirect", readers.choice("redirect", "none"))
 PROFILE = Kind("profile", "a profile", "istio", readers.choice("meshnet", "istio"))
 TRANSPORT = Kind("transport", "a transport", "tcp", readers.choice("tcp", "udp", "all"))
+ENROL = Kind("enrol", "a word", "new-connections", readers.choice("new-connections", "any-segment"))
+NFT_TABLE = Kind("nftTable", "a table's name", "meshnet", readers.read_nft_table)
 CAPTURE = Kind("dnsCapture", "a kind of capture", "resolvers", readers.choice("off", "resolvers", "all"))
 
 SIDECAR = (
@@ -256,6 +259,8 @@ ROUTING = (
     ),
 )
 
+NFTABLES = (Field("table", One(NFT_TABLE), "Name of the table of family inet that the backend nftables writes."),)
+
 FIELDS = (
     Field("name", One(NAME), "Name of the interception, a DNS label."),
     Field(
@@ -278,6 +283,13 @@ FIELDS = (
     Field("marks", Section(Marks, MARKS), "Packet and connection marks, hexadecimal or decimal."),
     Field("routing", Section(Routing, ROUTING), "Policy routing."),
     Field("dropInvalid", One(FLAG), "Whether packets that conntrack finds invalid are dropped."),
+    Field(
+        "enrol",
+        One(ENROL),
+        "Which connections are captured: new-connections leaves those alone that were open before the rules came; "
+        "any-segment looks at each segment, and such a connection breaks when it is taken up in mid-stream.",
+    ),
+    Field("nftables", Section(Nftables, NFTABLES), "What the backend nftables alone needs to know."),
 )
 
 SPEC = Section(Spec, FIELDS)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 KERNEL_TABLES = {253: "default", 254: "main", 255: "local"}
 LONGEST_INTERFACE = 15
+LONGEST_TABLE = 63
 REFUSED_IN_INTERFACE = "/:\\'\"`!*,;#{}$"
 """``/`` and ``:`` by the kernel (dev_valid_name); the others mean something in the text of a rule."""
 
@@ -101,6 +102,15 @@ def read_name(word: str) -> str:
     good = word.isascii() and all(c.isdigit() or c.islower() or c == "-" for c in word)
     if not good or not 1 <= len(word) <= 63 or word[0] == "-" or word[-1] == "-":
         raise Wrong(f"not a name ({word})", right)
+    return word
+
+
+def read_nft_table(word: str) -> str:
+    """A name that nft takes without quotes, which for a table it knows none of."""
+    right = f"a lower-case letter and up to {LONGEST_TABLE - 1} more of them, digits, - or _, such as meshnet"
+    good = word.isascii() and all(c.isdigit() or c.islower() or c in "-_" for c in word)
+    if not good or not word[:1].islower() or len(word) > LONGEST_TABLE:
+        raise Wrong(f"not a name of a table ({word})", right)
     return word
 
 

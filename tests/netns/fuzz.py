@@ -461,6 +461,7 @@ def rounds(seed: int, family: int, backend: str, flows: int) -> Iterator[tuple[s
                     said = disagreement(world, pod, flow)
                     if not said:
                         break
+                    time.sleep(0.2)
                 else:
                     yield f"{settings}\n{_used(text)}", flow, said
     finally:

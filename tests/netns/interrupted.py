@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from meshnet.apply.host import Host
+    from meshnet.kernel.conntrack import Entry
     from meshnet.kernel.netns import Namespace
     from meshnet.kernel.ports import Work
     from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
-    from meshnet.model.plan import Step
+    from meshnet.model.nft import NftTable
+    from meshnet.model.plan import SetText, Step
 
 
 class Stopping:
@@ -46,6 +48,15 @@ class Stopping:
 
     def save(self, counters: bool = False) -> dict[Family, str]:
         return self._host.save(counters)
+
+    def read_sets(self) -> tuple[SetText, ...]:
+        return self._host.read_sets()
+
+    def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
+        return self._host.read_tables()
+
+    def forget(self, stale: Callable[[Entry], bool]) -> int:
+        return self._host.forget(stale)
 
     def read_routing(self, family: Family) -> SeenRouting:
         return self._host.read_routing(family)

@@ -38,7 +38,13 @@ def snapshot(namespace: Namespace) -> dict[str, str]:
     seen = {f"{tool}-nft": rules(run(namespace, f"{tool}-nft-save")) for tool in NFT_TOOLS}
     for tool, names in LEGACY_TABLES.items():
         seen[f"{tool}-legacy"] = legacy(namespace, tool, names)
-    seen["nft tables"] = "\n".join(sorted(run(namespace, "nft", "list", "tables").split("\n")))
+    tables = sorted(run(namespace, "nft", "list", "tables").split("\n"))
+    seen["nft tables"] = "\n".join(tables)
+    for table in tables:
+        if table.startswith("table inet "):
+            seen[table] = run(namespace, "nft", "-s", "list", *table.split())
+    seen["sets"] = "\n".join(sorted(run(namespace, "ipset", "save", "-sorted").splitlines()))
+    seen["sets"] = re.sub(r" (bucketsize|initval) \S+", "", seen["sets"])
     for argv in ROUTING:
         seen[" ".join(argv)] = "\n".join(sorted(_timeless(run(namespace, *argv)).splitlines()))
     seen["lo"] = _timeless(run(namespace, "ip", "-o", "addr", "show", "lo"))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Work = Callable[[Session], Any]
 
-BACKENDS = ("iptables-nft", "iptables-legacy", "libiptc")
+BACKENDS = ("iptables-nft", "iptables-legacy", "libiptc", "nftables")
 REDIRECT, TPROXY = pod_spec("redirect"), pod_spec("tproxy")
 CAPTURING_DNS = pod_spec("redirect", more="dns: {capture: all}\nrouting: {table: 200}")
 
@@ -61,7 +61,7 @@ def behind_others(namespace: Namespace, backend: str) -> None:
 @pytest.mark.parametrize("after", [False, True], ids=["ahead", "after"])
 @pytest.mark.parametrize("others", [False, True], ids=["alone", "beside others"])
 @pytest.mark.parametrize("work", WORKS)
-@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy"])
+@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy", "nftables"])
 def test_any_step_fails(namespace: Namespace, backend: str, work: str, others: bool, after: bool) -> None:
     """Refused ahead of each step in turn, and after it was done; in the end, with no step refused, it works."""
     first, second, _ = WORKS[work]
@@ -84,7 +84,7 @@ def test_any_step_fails(namespace: Namespace, backend: str, work: str, others: b
 
 @pytest.mark.parametrize("finish", ["apply", "remove"])
 @pytest.mark.parametrize("work", WORKS)
-@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy"])
+@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy", "nftables"])
 def test_killed_at_any_step(scratch: Callable[[], Namespace], backend: str, work: str, finish: str) -> None:
     first, second, changes = WORKS[work]
     for at in range(100):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from meshnet.model.plan import ChangeSet, Receipt
     from meshnet.model.spec import Spec
 
-BACKENDS = ("iptables-nft", "iptables-legacy", "libiptc")
+BACKENDS = ("iptables-nft", "iptables-legacy", "libiptc", "nftables")
 FEATURES = (
     "dns: {capture: all}\nsidecar: {uids: [1337, 1338], gids: [1337]}\n"
     "interfaces: {exclude: [eth5], guest: [vm0]}\ndropInvalid: true\n"
@@ -52,8 +52,72 @@ def remove(namespace: Namespace, backend: str = "auto") -> Receipt:
         return session.remove()
 
 
+def at_routing(family: int) -> dict[str, list[list[str]]]:
+    """What somebody does to our policy rule and route, each as command lines."""
+    rule = ["pref", "109", "fwmark", "0x539/0xfff"]
+    other = ["pref", "108", "fwmark", "0x539/0xfff", "lookup", "133", "protocol", "109"]
+    route = ["local", "default", "dev", "lo", "table", "133"]
+    return {
+        "the policy rule deleted": [["ip", f"-{family}", "rule", "del", *rule]],
+        "the policy rule doubled": [["ip", f"-{family}", "rule", "add", *other]],
+        "the route deleted": [["ip", f"-{family}", "route", "del", *route]],
+    }
+
+
+def at_nft(mode: str) -> dict[str, list[list[str]]]:
+    """What somebody does to our table with nft, each as command lines."""
+    table = "nat" if mode == "redirect" else "mangle"
+    inbound, base = f"inet meshnet {table}_inbound", f"inet meshnet {table}_prerouting"
+
+    def first(chain: str) -> str:
+        return f"$(nft -a list chain {chain} | sed -n 's/.*counter.* # handle //p' | head -1)"
+
+    def shell(*lines: str) -> list[list[str]]:
+        return [["sh", "-ec", line] for line in lines]
+
+    entry = f'comment \\"meshnet:{table}.in.exclude.tunnel\\"'
+    return {
+        "a rule deleted": shell(f"nft delete rule {inbound} handle {first(inbound)}"),
+        "a rule changed, under its own comment": shell(
+            f'nft replace rule {inbound} handle {first(inbound)} "tcp dport 15007 counter return {entry}"'
+        ),
+        "a rule added": shell(f"nft insert rule {inbound} meta l4proto tcp return"),
+        "a rule added of words that we never write": shell(f"nft insert rule {inbound} limit rate 5/second accept"),
+        "a rule without its counter": shell(
+            f'nft replace rule {inbound} handle {first(inbound)} "tcp dport 15008 return {entry}"'
+        ),
+        "a rule's comment gone": shell(
+            f"nft replace rule {inbound} handle {first(inbound)} tcp dport 15008 counter return"
+        ),
+        "two rules in the other order": shell(
+            f"n={first(inbound)}; nft delete rule {inbound} handle $n; "
+            f'nft "add rule {inbound} tcp dport 15008 counter return {entry}"'
+        ),
+        "a jump deleted": shell(f"nft delete rule {base} handle {first(base)}"),
+        "a jump doubled": shell(
+            f'nft "add rule {base} counter jump {table}_pre comment \\"meshnet:{table}.in.entry\\""'
+        ),
+        "a chain flushed": shell(f"nft flush chain {inbound}"),
+        "a chain that nobody knows": shell("nft add chain inet meshnet old"),
+        "a chain of somebody's that is hooked": shell(
+            'nft "add chain inet meshnet other { type filter hook input priority 0; }"'
+        ),
+        "a policy": shell(f'nft "chain {base} {{ policy drop; }}"') if mode == "tproxy" else [],
+        "a port taken out of a set": shell('nft "delete element inet meshnet inbound_excludePorts { 15090 }"'),
+        "a port put into a set": shell('nft "add element inet meshnet inbound_excludePorts { 81-90 }"'),
+        "a set added": shell('nft "add set inet meshnet more { type ipv4_addr; flags interval; }"'),
+        "a counter added": shell("nft add counter inet meshnet seen"),
+        "the table asleep": shell('nft "add table inet meshnet { flags dormant; }"'),
+        "all rules gone": shell("nft flush table inet meshnet"),
+        "the table gone": shell("nft delete table inet meshnet"),
+    }
+
+
 def tampering(backend: str, family: int, mode: str) -> dict[str, list[list[str]]]:
     """What somebody does to our rules by hand, each as command lines."""
+    if backend == "nftables":
+        at_table = {what: commands for what, commands in at_nft(mode).items() if commands}
+        return at_routing(family) if family == 6 else at_table | at_routing(family)
     tables = foreign.tool(backend, family)
     table, hook, chain = (
         ("nat", "PREROUTING", "MESHNET_PRE")
@@ -75,28 +139,10 @@ def tampering(backend: str, family: int, mode: str) -> dict[str, list[list[str]]
         "a chain flushed": [[*tool, "-F", "MESHNET_INBOUND"]],
         "a chain of ours that nobody knows": [[*tool, "-N", "MESHNET_OLD"], [*tool, "-A", "MESHNET_OLD", "-j", chain]],
         "a foreign chain leads to ours": [[*tool, "-N", "STRANGER"], [*tool, "-A", "STRANGER", "-j", chain]],
-        "the policy rule deleted": [["ip", f"-{family}", "rule", "del", "pref", "109", "fwmark", "0x539/0xfff"]],
-        "the policy rule doubled": [
-            [
-                "ip",
-                f"-{family}",
-                "rule",
-                "add",
-                "pref",
-                "108",
-                "fwmark",
-                "0x539/0xfff",
-                "lookup",
-                "133",
-                "protocol",
-                "109",
-            ]
-        ],
-        "the route deleted": [["ip", f"-{family}", "route", "del", "local", "default", "dev", "lo", "table", "133"]],
-    }
+    } | at_routing(family)
 
 
-TAMPERINGS = tuple(tampering("iptables-nft", 4, "redirect"))
+TAMPERINGS = [(backend, what) for backend in ("iptables-nft", "nftables") for what in tampering(backend, 4, "tproxy")]
 
 
 @pytest.mark.parametrize("families", ["4", "6", "both"])
@@ -165,12 +211,12 @@ def test_repair(namespace: Namespace, backend: str, mode: str) -> None:
             assert changes(namespace, wanted, backend).empty
 
 
-@pytest.mark.parametrize("what", TAMPERINGS)
-def test_remove_what_was_tampered_with(namespace: Namespace, what: str) -> None:
+@pytest.mark.parametrize(("backend", "what"), TAMPERINGS)
+def test_remove_what_was_tampered_with(namespace: Namespace, backend: str, what: str) -> None:
     before = snapshot(namespace)
-    apply(namespace, pod_spec("tproxy"), "iptables-nft")
+    apply(namespace, pod_spec("tproxy"), backend)
     for family in (4, 6):
-        for command in tampering("iptables-nft", family, "tproxy")[what]:
+        for command in tampering(backend, family, "tproxy").get(what, ()):
             run(namespace, *command)
     remove(namespace)
     if what == "a foreign chain leads to ours":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from meshnet.kernel.netns import Namespace
 
-BACKENDS = ("iptables-nft", "iptables-legacy", "libiptc")
+BACKENDS = ("iptables-nft", "iptables-legacy", "libiptc", "nftables")
 COMMANDS = ("apply", "diff", "verify")
 HEAD = "apiVersion: meshnet/v1\nkind: Interception\n"
 TPROXY = HEAD + "name: web\nfamilies: [ipv4, ipv6]\ninbound: {mode: tproxy, excludePorts: [15020]}\n"

@@ -16,7 +16,7 @@ def _links() -> list[str]:
 
 
 @pytest.mark.parametrize("sidecar", ["envoy", "embedded"])
-@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy", "libiptc"])
+@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy", "libiptc", "nftables"])
 def test_each_row_shows_what_it_should(backend: str, sidecar: str) -> None:
     before = _links()
     outcomes = run(backend, sidecar=sidecar)  # type: ignore[arg-type]

@@ -344,7 +344,6 @@ def test_at_most_two_processes_for_a_family(scratch: Scratch, tmp_path: Path, pr
         (("-u", "nobody-such"), 2, "--proxy-uid (-u, PROXY_UID): an unknown user (nobody-such)"),
         (("--istio-outbound-owner-groups", "no-such"), 2, "an unknown group (no-such)"),
         (("--redirect-dsn",), 2, "--redirect-dsn: no such flag: --redirect-dns"),
-        (("--native-nftables",), 4, "--native-nftables"),
         (("--cni-mode",), 2, "--network-namespace"),
         (("-m", "BRIDGE"), 2, "not a mode (BRIDGE): REDIRECT, TPROXY or NONE"),
         (("--force-iptables-binary", "bpf"), 2, "no variant of iptables (bpf)"),

@@ -30,7 +30,7 @@ CASES = sorted(path for path in (Path(__file__).resolve().parents[1] / "cases").
 MODES = ("redirect", "tproxy")
 
 
-@pytest.fixture(params=["iptables-nft", "iptables-legacy"])
+@pytest.fixture(params=["iptables-nft", "iptables-legacy", "nftables"])
 def backend(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -111,6 +111,26 @@ def test_application_and_sidecar_ask_from_one_port(
 
 @pytest.mark.parametrize("family", [4, 6])
 @pytest.mark.parametrize("mode", MODES)
+def test_a_port_that_has_just_been_used_is_captured_again(
+    pod: Pod, listeners: Listeners, backend: str, mode: str, family: int
+) -> None:
+    """The sidecar closes first and its socket lingers in TIME-WAIT; the client's next call comes from the same port."""
+    apply(pod, f"inbound: {{mode: {mode}}}\n", backend)
+    for _ in range(3):
+        with pod.client.entered():
+            made = socket.socket(INET[family])
+        with made:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.settimeout(landing.PATIENCE)
+            made.bind((CLIENT[family], 41555))
+            made.connect((POD[family], 80))
+            answer = b"".join(iter(lambda made=made: made.recv(512), b""))
+        assert answer.split()[0] == b"inbound-proxy"
+        assert ":41555" in run(pod.pod, "ss", "-tan", "state", "time-wait")
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("mode", MODES)
 def test_an_open_connection_survives(pod: Pod, backend: str, mode: str, family: int) -> None:
     """A client talks with the application while the rules come, change and go: not a byte is lost, either way."""
     talks = Talk(pod, family)
@@ -122,6 +142,17 @@ def test_an_open_connection_survives(pod: Pod, backend: str, mode: str, family: 
     with Session(where(pod.name), backend) as session:
         session.remove()
     talks.say()
+    talks.close()
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_an_open_connection_breaks_when_each_segment_is_looked_at(pod: Pod, backend: str, family: int) -> None:
+    """``enrol: any-segment``: what was open before doesn't go on past the sidecar."""
+    talks = Talk(pod, family)
+    talks.say()
+    apply(pod, "inbound: {mode: tproxy}\nenrol: any-segment\n", backend)
+    with pytest.raises((TimeoutError, ConnectionError)):
+        talks.say()
     talks.close()
 
 

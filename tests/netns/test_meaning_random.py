@@ -50,7 +50,7 @@ def wrong(spec: Spec, backend: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("backend", ["iptables-nft"])
+@pytest.mark.parametrize("backend", ["iptables-nft", "nftables"])
 def test_rules_and_meaning_agree(backend: str) -> None:
     @SOME
     @given(specs())

@@ -34,7 +34,7 @@ ROWS = [match.groupdict() for match in ROW.finditer(PAGE.read_text())]
 PROFILES = ("istio", "meshnet")
 
 
-@pytest.fixture(params=["nft", "legacy"])
+@pytest.fixture(params=["nft", "legacy", "native"])
 def variant(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -48,9 +48,15 @@ def listeners(pod: Pod) -> Iterator[Listeners]:
 
 
 def init(pod: Pod, profile: str, variant: str, *words: str, dual: bool = True) -> None:
-    forced = ("--profile", profile, "--force-iptables-binary", variant, *(["--dual-stack"] if dual else []))
+    backend = ("--native-nftables",) if variant == "native" else ("--force-iptables-binary", variant)
+    forced = ("--profile", profile, *backend, *(["--dual-stack"] if dual else []))
     answer = meshnet_init("--network-namespace", pod.name, *forced, *words)
     assert answer.code == 0, answer.err
+
+
+def beside(variant: str) -> str:
+    """The tool of somebody who has rules beside ours."""
+    return f"iptables-{'nft' if variant == 'native' else variant}"
 
 
 def test_the_page_has_its_rows() -> None:
@@ -107,13 +113,16 @@ def test_a_connection_that_was_open_before(pod: Pod, variant: str, profile: str,
 @pytest.mark.parametrize("profile", PROFILES)
 def test_marks_of_others(pod: Pod, listeners: Listeners, variant: str, profile: str) -> None:
     """A network plugin marks what comes in, and looks at its mark again behind the rules."""
-    tool = f"iptables-{variant}"
-    run(pod.pod, tool, "-t", "mangle", "-A", "PREROUTING", "-p", "tcp", "-j", "MARK", "--set-xmark", "0x40000/0xff0000")
+    tool = beside(variant)
+    words = ("-p", "tcp", "-j", "MARK", "--set-xmark", "0x40000/0xff0000")
+    if variant == "native":  # of two hooks at one place, the one registered last goes first
+        init(pod, profile, variant, "-b", "*", "-m", "TPROXY")
+    run(pod.pod, tool, "-t", "mangle", "-A", "PREROUTING", *words)
     run(pod.pod, tool, "-A", "INPUT", "-i", "eth0", "-p", "tcp", "-m", "mark", "--mark", "0x40000/0xff0000")
-    init(pod, profile, variant, "-b", "*", "-m", "TPROXY")
-    if profile == "meshnet":  # whose entry stands first: move the plugin's rule ahead of it
+    if variant != "native":
+        init(pod, profile, variant, "-b", "*", "-m", "TPROXY")
+    if profile == "meshnet" and variant != "native":  # whose entry stands first: move the plugin's rule ahead of it
         run(pod.pod, tool, "-t", "mangle", "-D", "PREROUTING", "2")
-        words = ("-p", "tcp", "-j", "MARK", "--set-xmark", "0x40000/0xff0000")
         run(pod.pod, tool, "-t", "mangle", "-I", "PREROUTING", "1", *words)
     assert call(pod.client, 4, POD[4], 80)[0] == "inbound-proxy"
     (line,) = [line for line in run(pod.pod, f"{tool}-save", "-c").splitlines() if "-A INPUT" in line]
@@ -132,7 +141,7 @@ def test_invalid_packets_of_an_excluded_interface(pod: Pod, variant: str, profil
     """A segment with SYN and FIN is invalid to conntrack; it is counted when it comes through to INPUT."""
     pod.second()
     init(pod, profile, variant, "-b", "*", "--drop-invalid", "-c", "eth1")
-    run(pod.pod, f"iptables-{variant}", "-A", "INPUT", "-i", "eth1", "-p", "tcp", "--dport", "7777")
+    run(pod.pod, beside(variant), "-A", "INPUT", "-i", "eth1", "-p", "tcp", "--dport", "7777")
     tcp = struct.pack("!HHIIBBHHH", 4444, 7777, 1, 0, 5 << 4, 0x03, 1024, 0, 0)
     ends = socket.inet_aton(SECOND_CLIENT[4]) + socket.inet_aton(SECOND_POD[4])
     tcp = tcp[:16] + struct.pack("!H", _checksum(ends + struct.pack("!BBH", 0, 6, len(tcp)) + tcp)) + tcp[18:]
@@ -140,7 +149,7 @@ def test_invalid_packets_of_an_excluded_interface(pod: Pod, variant: str, profil
         raw.bind((SECOND_CLIENT[4], 0))
         raw.sendto(tcp, (SECOND_POD[4], 0))
     assert CLIENT[4] != SECOND_CLIENT[4]
-    (line,) = [line for line in run(pod.pod, f"iptables-{variant}-save", "-c").splitlines() if "--dport 7777" in line]
+    (line,) = [line for line in run(pod.pod, f"{beside(variant)}-save", "-c").splitlines() if "--dport 7777" in line]
     assert (int(line[1:].partition(":")[0]) > 0) is (profile == "meshnet"), line
 
 

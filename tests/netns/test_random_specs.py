@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from meshnet.apply import apply as work
 from meshnet.apply.host import LiveHost
+from meshnet.apply.nft_host import NftHost
 from meshnet.compile.pipeline import compile_spec
 from meshnet.kernel.xtables import Xtables
 from meshnet.model.cidr import read_cidr
@@ -43,7 +44,7 @@ def scratch_module() -> Iterator[Scratch]:
 
 def loads(host: Host, spec: Spec) -> None:
     """Each spec replaces the one before it, as ever new rules would in a pod; then nothing is left to do."""
-    plan = render(compile_spec(spec, FACTS))
+    plan = render(compile_spec(spec, FACTS), host.name)
     work.apply(host, plan)
     assert work.changes(host, plan).empty
 
@@ -51,6 +52,18 @@ def loads(host: Host, spec: Spec) -> None:
 def test_500_specs_with_nft(scratch_module: Scratch) -> None:
     with scratch_module().entered():
         host = LiveHost(Xtables("nft"), (4, 6))
+
+        @MANY
+        @given(specs())
+        def each(spec: Spec) -> None:
+            loads(host, spec)
+
+        each()
+
+
+def test_500_specs_with_nftables(scratch_module: Scratch) -> None:
+    with scratch_module().entered():
+        host = NftHost((4, 6))
 
         @MANY
         @given(specs())

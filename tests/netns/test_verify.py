@@ -19,7 +19,6 @@ from tests.netns.snapshot import run, snapshot
 from tests.netns.specs import pod_spec, spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from meshnet.kernel.netns import Namespace
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from meshnet.probe.verify import Verified
     from tests.netns.pods import Pod, Scratch
 
-BACKENDS = ("iptables-nft", "iptables-legacy")
+BACKENDS = ("iptables-nft", "iptables-legacy", "nftables")
 MODES = ("redirect", "tproxy")
 RICH = """\
 families: [ipv4, ipv6]
@@ -58,6 +57,11 @@ EXPLAINED = {
     "mangle.in.tproxy.mid-stream",
     # For connections that a REDIRECT set translated before TPROXY took its place.
     "mangle.in.tproxy.translated",
+    # For calls while nobody listens; the probes' listeners do.
+    "mangle.in.tproxy.capture.no-listener",
+    # For what no process sent; the probes are all sent by one.
+    "nat.out.groups.others.no-owner",
+    "raw.out.groups.others.no-owner",
     # For a sidecar's call to a pod address that lies in an excluded block; this pod has none there.
     "mangle.self.exclude.cidrs",
 }
@@ -154,12 +158,36 @@ def test_nothing_applied(namespace: Namespace, mode: str) -> None:
     assert captured and all(item.seen == "direct" and not item.ok for item in captured)
 
 
-def take_rule(namespace: Namespace, backend: str, family: int, table: str, fits: Callable[[str], bool]) -> str:
-    """Delete the first rule of ours that fits; its line."""
+def take_rule(namespace: Namespace, backend: str, family: int, rule_id: str) -> None:
+    """Take a rule of ours away for one family."""
+    if backend == "nftables":
+        take_nft_rule(namespace, family, rule_id)
+        return
+    table = rule_id.partition(".")[0]
     save = run(namespace, foreign.tool(backend, family, "save"), "-t", table)
-    line = next(line for line in save.splitlines() if line.startswith("-A MESHNET") and fits(line))
+    comment = f'"meshnet:{rule_id}"'
+    line = next(line for line in save.splitlines() if line.startswith("-A MESHNET") and comment in line)
     foreign.restore(namespace, backend, family, f"*{table}\n-D{line[2:]}\nCOMMIT\n")
-    return line
+
+
+def take_nft_rule(namespace: Namespace, family: int, rule_id: str) -> None:
+    """A rule for both families stays for the other one; what drops behind TPROXY goes with it."""
+    others_word, other = ("ip6", "ipv6") if family == 4 else ("ip", "ipv4")
+    chain, commands = "", []
+    for line in run(namespace, "nft", "-a", "-s", "list", "table", "inet", "meshnet").splitlines():
+        words = line.strip()
+        chain = words.split()[1] if words.startswith("chain ") else chain
+        rule, found, rest = words.partition(' comment "meshnet:')
+        if not found or rest.partition('"')[0].removesuffix(".no-listener") != rule_id:
+            continue
+        place = f"inet meshnet {chain} handle {rest.rpartition(' handle ')[2]}"
+        if rule.split()[0] not in ("ip", "ip6"):
+            rule = rule.replace("tproxy to", f"tproxy {others_word} to")
+            commands.append(f'replace rule {place} meta nfproto {other} {rule} comment "meshnet:{rule_id}"')
+        elif rule.split()[0] != others_word:
+            commands.append(f"delete rule {place}")
+    assert commands, rule_id
+    run(namespace, "nft", "-f", "-", text="\n".join(commands) + "\n")
 
 
 @pytest.mark.parametrize("family", [4, 6])
@@ -168,8 +196,8 @@ def test_a_taken_capture_rule_shows(namespace: Namespace, backend: str, mode: st
     and the other family is as it was."""
     wanted = pod_spec(mode)
     apply(namespace, wanted, backend)
-    table, target = ("nat", "-j REDIRECT --to-ports 15006") if mode == "redirect" else ("mangle", "-j TPROXY ")
-    take_rule(namespace, backend, family, table, lambda line: target in line)
+    rule = "nat.in.redirect.capture" if mode == "redirect" else "mangle.in.tproxy.capture"
+    take_rule(namespace, backend, family, rule)
     found, _ = proof(namespace, wanted, backend)
     lost = [item for item in found.seen if not item.ok]
     assert any(item.probe.name == "inbound: a port in no list" and item.seen == "direct" for item in lost)
@@ -181,7 +209,7 @@ def test_a_taken_capture_rule_shows(namespace: Namespace, backend: str, mode: st
 def test_a_taken_outbound_capture_shows(namespace: Namespace, backend: str, family: int) -> None:
     wanted = pod_spec("tproxy")
     apply(namespace, wanted, backend)
-    take_rule(namespace, backend, family, "nat", lambda line: "-j REDIRECT --to-ports 15001" in line)
+    take_rule(namespace, backend, family, "nat.out.capture.all")
     found, _ = proof(namespace, wanted, backend)
     lost = {(item.probe.name, item.seen, item.probe.flow.family) for item in found.seen if not item.ok}
     assert lost == {("outbound: application to outside", "direct", family)}
@@ -192,9 +220,8 @@ def test_a_taken_passthrough_shows(namespace: Namespace, backend: str, mode: str
     """Without its bypass the sidecar's call to the application from 127.0.0.6 or ::6 comes back to the sidecar."""
     wanted = pod_spec(mode)
     apply(namespace, wanted, backend)
-    source = "127.0.0.6/32" if family == 4 else "::6/128"
     table = "nat" if mode == "redirect" else "mangle"
-    take_rule(namespace, backend, family, table, lambda line: f"-s {source}" in line)
+    take_rule(namespace, backend, family, f"{table}.out.passthrough.bypass")
     found, _ = proof(namespace, wanted, backend)
     lost = [item for item in found.seen if not item.ok]
     assert lost and all("passthrough" in item.probe.name for item in lost), wrong(found)
@@ -206,9 +233,9 @@ def test_a_taken_own_pod_rule_shows(namespace: Namespace, backend: str, mode: st
     """The sidecar's call to its own pod no longer passes the inbound listener."""
     wanted = pod_spec(mode)
     apply(namespace, wanted, backend)
-    table = "nat" if mode == "redirect" else "mangle"
+    chain = "nat.out" if mode == "redirect" else "mangle.self"
     for owner in ("uid", "gid"):
-        take_rule(namespace, backend, family, table, lambda line, owner=owner: f"own-pod.{owner}-1337" in line)
+        take_rule(namespace, backend, family, f"{chain}.own-pod.{owner}-1337")
     found, _ = proof(namespace, wanted, backend)
     lost = [item for item in found.seen if not item.ok]
     assert {item.probe.name for item in lost} == {f"sidecar {kind} 1337: to its own pod" for kind in ("uid", "gid")}

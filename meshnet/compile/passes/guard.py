@@ -30,9 +30,11 @@ def mid_stream(draft: Draft) -> None:
 
     Redirected then, it would reach a listener that knows nothing of it, and both ends would wait for ever.
     """
+    if draft.spec.enrol != "new-connections":
+        return
     matches: list[Match] = [TCP, Syn(negated=True)]
-    draft.add(("nat", PRE), "in.guard.mid-stream", matches, Return(), "inbound.mode")
-    draft.add(("nat", OUT), "out.guard.mid-stream", matches, Return(), "outbound.mode")
+    draft.add(("nat", PRE), "in.guard.mid-stream", matches, Return(), "enrol")
+    draft.add(("nat", OUT), "out.guard.mid-stream", matches, Return(), "enrol")
 
 
 def invalid(draft: Draft) -> None:

@@ -74,12 +74,16 @@ def tproxy(draft: Draft) -> None:
     draft.add(("mangle", PRE), "in.tproxy.enter", [TCP], Jump(INBOUND), "inbound.mode")
     _exclusions(draft, "mangle")
     chain: tuple[Table, str] = ("mangle", INBOUND)
-    draft.add(chain, "in.tproxy.established", [TCP, SocketIs(transparent=True)], Jump(DIVERT), "inbound.mode")
+    # A SYN never belongs to an open connection. One from a port whose last connection the sidecar has just closed finds
+    # that one's socket in TIME-WAIT, which is transparent; let through for it, TCP hands it to the application.
+    established: list[Match] = [TCP, Syn(negated=True), SocketIs(transparent=True)]
+    draft.add(chain, "in.tproxy.established", established, Jump(DIVERT), "inbound.mode")
     # A connection that was open before the rules came has a socket that is not transparent, and TPROXY drops packets
     # that find one (nf_tproxy_get_sock_v4). Only what is no SYN is let go, so that an application which listens on
     # the pod's address itself, and not on the wildcard, is captured all the same.
-    mid_stream: list[Match] = [TCP, Syn(negated=True), SocketIs()]
-    draft.add(chain, "in.tproxy.mid-stream", mid_stream, Return(), "inbound.mode")
+    if spec.enrol == "new-connections":
+        mid_stream: list[Match] = [TCP, Syn(negated=True), SocketIs()]
+        draft.add(chain, "in.tproxy.mid-stream", mid_stream, Return(), "enrol")
     capture = Tproxy(spec.inbound.port.first, mark)
     draft.add(chain, "in.tproxy.capture", [TCP, *_ports(draft)], capture, "inbound.ports")
     draft.add(("mangle", DIVERT), "in.tproxy.mark", (), SetMark(mark), "marks.inbound")

@@ -78,7 +78,12 @@ BEHAVIOUR: tuple[Option, ...] = (
     Option("reconcile", "", "flag", "Replace rules that differ. They always are; taken for its name's sake."),
     Option("cleanup-only", "", "flag", "Take every rule and route away: meshnet's, and what istio-iptables left."),
     Option("force-apply", "", "flag", "Write the rules anew, even if all of them are there already."),
-    Option("native-nftables", "", "flag", "Rules in nftables' own language; not supported yet, and refused."),
+    Option(
+        "native-nftables",
+        "",
+        "flag",
+        "Rules in nftables' own language, in the table inet meshnet; no variant of iptables is asked.",
+    ),
     Option("force-iptables-binary", "", "word", "legacy or nft: this variant, whatever the namespace holds."),
     Option("restore-format", "f", "flag", "Of earlier releases of istio-iptables; taken, and means nothing here."),
     Option("host-nsenter-exec", "", "flag", "Of earlier releases of istio-iptables; taken, and means nothing here."),

@@ -11,9 +11,12 @@ from meshnet.kernel.together import later
 from meshnet.model.errors import ToolError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meshnet.kernel.conntrack import Entry
     from meshnet.kernel.ports import Work
     from meshnet.model.cidr import Family
-    from meshnet.model.plan import Step
+    from meshnet.model.plan import SetText, Step
 
 
 class MemoryHost(LiveHost):
@@ -24,8 +27,16 @@ class MemoryHost(LiveHost):
         super().__init__(self.fake, families)
         self.routing: dict[Family, list[tuple[str, str]]] = {4: [], 6: []}
         self.done: list[Step] = []
+        self.forgotten = 0
         self.fail_at: set[int] = set()
         self.error: BaseException = ToolError("no")
+
+    def read_sets(self) -> tuple[SetText, ...]:
+        return ()
+
+    def forget(self, stale: Callable[[Entry], bool]) -> int:
+        self.forgotten += 1
+        return 0
 
     def begin(self, step: Step) -> Work[object]:
         self.done.append(step)

@@ -130,7 +130,6 @@ def test_whose_rules(words: tuple[str, ...], place: Where, printed: Printed, mon
         (("--profile", "linkerd"), 2, "--profile: not a profile (linkerd): istio or meshnet"),
         (("--output", "yaml"), 2, "--output: not a form (yaml): text or json"),
         (("--force-iptables-binary", "iptables"), 2, "no variant of iptables (iptables): nft or legacy"),
-        (("--native-nftables",), 4, "there is no nftables backend yet"),
         (("--cni-mode",), 2, "--cni-mode (CNI_MODE) without --network-namespace (NETWORK_NAMESPACE)"),
         (("--skip-rule-apply", "-b", "x"), 2, "not a port number (x)"),
         (("--print-spec", "-b", "x"), 2, "not a port number (x)"),

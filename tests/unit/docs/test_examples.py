@@ -30,7 +30,7 @@ RESOLVERS = Facts(
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-PURE = ("meshnet compile ", "meshnet schema")
+PURE = ("meshnet compile ", "meshnet schema", "meshnet explain ", "meshnet compare ")
 
 
 def name_of(path: Path) -> str:
@@ -73,7 +73,7 @@ def test_a_command_on_a_page_runs(page: str, line: str, monkeypatch: pytest.Monk
     assert done.exit_code == 0, f"{page}: {line}\n{done.output}"
     assert done.output
     if "json" in words or words[0] == "schema":
-        json.loads(done.output)
+        json.loads(done.stdout)
 
 
 def init_commands() -> list[tuple[str, str]]:

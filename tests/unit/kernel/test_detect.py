@@ -154,3 +154,13 @@ def test_a_link_that_doesn_t_tell_is_asked(installed, monkeypatch, out, code, sa
     monkeypatch.setattr(detect, "run", lambda argv, **_: Ran(tuple(argv), code, out, ""))
     installed("iptables", "xtables-multi")
     assert detect._system(4) == said
+
+
+def test_a_table_of_ours_decides():
+    """Whatever iptables holds: it may be what a move to nftables left when it was killed."""
+    alone = detect.choose([seen((0, 9), (0, 0))], ("meshnet",))
+    assert (alone.backend, alone.reason) == ("nftables", "table inet meshnet is ours")
+    both = detect.choose([seen((3, 0), (0, 0))], ("meshnet",))
+    assert both.backend == "nftables"
+    assert both.reason == "table inet meshnet is ours (rules of ours are in iptables-nft too: all are in force)"
+    assert detect.choose([seen(None, None)], ("meshnet",)).backend == "nftables"

@@ -271,7 +271,15 @@ def test_dnat_elsewhere_is_a_capture() -> None:
 def test_masquerade_and_snat() -> None:
     for target in ("MASQUERADE", f"SNAT --to-source {POD}"):
         trace = walk(table("nat", f"-A POSTROUTING -j {target}"), outward(source="127.0.0.1", to=POD))
-        assert address_text(4, trace.source) == ("127.0.0.1" if target == "MASQUERADE" else POD)
+        assert address_text(4, trace.source) == POD, "127.0.0.1 is of no use beyond the host (inet_select_addr)"
+
+
+def test_masquerade_on_lo_takes_the_address_of_another_link() -> None:
+    """IPv4 the first one, IPv6 the one that is most like the destination; both were seen in random packets."""
+    links = (link(), link("eth1", "10.2.0.2/24", "fd02::2/64"))
+    rules = table("mangle", "-A OUTPUT -j MARK --set-mark 0x539") + table("nat", "-A POSTROUTING -j MASQUERADE")
+    assert address_text(4, walk(rules, outward("10.2.0.1"), host(*links)).source) == POD
+    assert address_text(6, walk(rules, outward("fd02::1"), host(*links)).source) == "fd02::2"
 
 
 def test_a_port_range_keeps_a_port_that_lies_in_it() -> None:

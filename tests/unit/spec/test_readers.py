@@ -13,6 +13,17 @@ def test_interface_names(name: str) -> None:
     assert readers.read_interface(name) == name
 
 
+@pytest.mark.parametrize("word", ["meshnet", "a", "pod-1", "a_b", "a" * 63])
+def test_names_of_tables(word: str) -> None:
+    assert readers.read_nft_table(word) == word
+
+
+@pytest.mark.parametrize("word", ["", "1a", "-a", "_a", "A", "a b", "a;b", "a\nb", "ä", "a" * 64])
+def test_no_names_of_tables(word: str) -> None:
+    with pytest.raises(Wrong, match="not a name of a table"):
+        readers.read_nft_table(word)
+
+
 @pytest.mark.parametrize(("word", "number"), [("0", 0), ("1337", 1337), ("4294967294", 4294967294)])
 def test_ids(word: str, number: int) -> None:
     assert readers.read_id(word) == number

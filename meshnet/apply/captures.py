@@ -1,0 +1,120 @@
+"""What rules capture, told by their words: whatever backend, and without the spec they came from.
+
+Conntrack remembers how a connection's first packet was judged. So a UDP exchange that began under other rules goes on
+under those, as long as it isn't forgotten; and a connection that was captured needs what carries it until it ends.
+"""
+
+from __future__ import annotations
+
+from meshnet.model.names import COMMENT_PREFIX
+from meshnet.model.plan import ChainText, Plan
+from meshnet.model.value import replace, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meshnet.kernel.conntrack import Entry
+    from meshnet.model.nft import NftTable
+    from meshnet.model.plan import TableText
+
+DNS = 53
+NO_LISTENER = '.no-listener"'
+
+
+@value
+class Carried:
+    """What tells a captured connection: the ports it was led to, and the (mark, mask) kept on it."""
+
+    ports: frozenset[int]
+    marks: frozenset[tuple[int, int]]
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether a tracked connection is one that was captured, by its translation or its mark."""
+        marked = any(entry.mark & mask == mark for mark, mask in self.marks)
+        return marked or (entry.translated and entry.answered_from in self.ports)
+
+
+def carried(plan: Plan) -> Carried:
+    ports: set[int] = set()
+    marks: set[tuple[int, int]] = set()
+    for rule in _rules(plan):
+        ports |= set(_led_to(rule))
+        if (mark := _asked_of_connection(rule)) is not None:
+            marks.add(mark)
+    return Carried(frozenset(ports), frozenset(marks))
+
+
+def udp_ports(plan: Plan) -> frozenset[int]:
+    """The ports to which captured UDP is led: the DNS proxy's."""
+    led = (set(_led_to(rule)) for rule in _rules(plan) if "-p udp" in rule or "l4proto udp" in rule)
+    return frozenset[int]().union(*led)
+
+
+def stale(entry: Entry, before: frozenset[int], after: frozenset[int]) -> bool:
+    """Whether a query that conntrack remembers goes another way than rules that lead to ``after`` have it.
+
+    ``before``: where earlier rules led. The sidecar's own queries are among what isn't translated; they begin anew and
+    go where they went.
+    """
+    if entry.protocol != 17 or entry.port != DNS:
+        return False
+    if not entry.translated:
+        return bool(after)
+    return entry.answered_from in before and entry.answered_from not in after
+
+
+def without_captures(plan: Plan) -> Plan:
+    """The plan with every rule that takes a new connection left out, and all that carries the old ones in it."""
+    return replace(
+        plan,
+        tables=tuple(_fewer(table) for table in plan.tables),
+        nft=tuple(_fewer_nft(table) for table in plan.nft),
+    )
+
+
+def _captures(rule: str) -> bool:
+    words = rule.split()
+    target = next((words[n + 1] for n, word in enumerate(words[:-1]) if word == "-j"), "")
+    return target in ("REDIRECT", "TPROXY") or "redirect" in words or "tproxy" in words or NO_LISTENER in rule
+
+
+def _kept(rules: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(rule for rule in rules if not _captures(rule))
+
+
+def _fewer(table: TableText) -> TableText:
+    return replace(table, chains=tuple(ChainText(chain.name, _kept(chain.rules)) for chain in table.chains))
+
+
+def _fewer_nft(table: NftTable) -> NftTable:
+    chains = tuple(replace(chain, rules=_kept(chain.rules)) for chain in table.chains)
+    return replace(table, chains=chains, text="")
+
+
+def _rules(plan: Plan) -> Iterator[str]:
+    """Rules that bear our comment."""
+    return (rule for rule in plan.rules() if COMMENT_PREFIX in rule)
+
+
+def _led_to(rule: str) -> range:
+    """The ports behind ``--to-ports`` or ``redirect to``."""
+    words = rule.split()
+    for name, cut in (("--to-ports", 0), ("redirect", 1)):
+        if name in words[: -1 - cut]:
+            first, _, last = words[words.index(name) + 1 + cut].removeprefix(":").partition("-")
+            if first.isdigit() and (last or first).isdigit():
+                return range(int(first), int(last or first) + 1)
+    return range(0)
+
+
+def _asked_of_connection(rule: str) -> tuple[int, int] | None:
+    """The (mark, mask) of a connection that a rule asks for and gives back to a packet."""
+    words = rule.split()
+    if "--restore-mark" in words and "connmark" in words:
+        number, _, mask = words[words.index("connmark") + 2].partition("/")
+        return int(number, 0), int(mask or "0xffffffff", 0)
+    if "ct mark " in rule and " meta mark set " in rule:
+        asked = rule.partition("ct mark ")[2].split()
+        return (int(asked[3], 0), int(asked[1], 0)) if asked[0] == "&" else (int(asked[0], 0), 0xFFFFFFFF)
+    return None

@@ -1,0 +1,83 @@
+"""A namespace seen through nftables: our table through netlink and ``nft``, routing as every backend has it."""
+
+from __future__ import annotations
+
+from meshnet.apply.host import begin_ipset, forget
+from meshnet.kernel import ipsets, nft, nft_read, routes, rtnetlink
+from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, ROUTE_PROTOCOL
+from meshnet.model.value import assert_never, replace
+from meshnet.parse.nftables import Understood, understand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meshnet.kernel.conntrack import Entry
+    from meshnet.kernel.ports import Work
+    from meshnet.kernel.rtnetlink import SeenRouting
+    from meshnet.model.cidr import Family
+    from meshnet.model.nft import NftTable, RawTable
+    from meshnet.model.plan import SetText, Step
+
+NAME = "nftables"
+
+
+def own_tables(tables: tuple[RawTable, ...]) -> tuple[RawTable, ...]:
+    """Those that bear our mark, whatever their names."""
+    return tuple(table for table in tables if table.comment.startswith(COMMENT_PREFIX))
+
+
+class NftHost:
+    """A namespace that the caller has entered; of the shape of ``host.Host``."""
+
+    name = NAME
+
+    def __init__(self, families: tuple[Family, ...], *, adopting: bool = False) -> None:
+        self.families = families
+        self.adopting = adopting
+        self._able = False
+
+    def save(self, counters: bool = False) -> dict[Family, str]:
+        """No table of iptables: those are other backends'."""
+        del counters
+        return {}
+
+    def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
+        """Our tables, and the names of those of family inet that aren't ours."""
+        there = nft_read.tables()
+        mine = own_tables(there)
+        tables = [understand(nft_read.content(table)).table for table in mine]
+        # What we have no words for can be put back by a roll-back only as nft says it.
+        tables = [replace(table, text=nft.listed(table.name)) if table.strange else table for table in tables]
+        return tuple(tables), frozenset(table.name for table in there if table not in mine)
+
+    def counted(self) -> tuple[Understood, ...]:
+        """Our tables with the packets that each rule has seen."""
+        return tuple(understand(nft_read.content(table)) for table in own_tables(nft_read.tables()))
+
+    def read_sets(self) -> tuple[SetText, ...]:
+        return ipsets.read(CHAIN_PREFIX)
+
+    def read_routing(self, family: Family) -> SeenRouting:
+        return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
+
+    def forget(self, stale: Callable[[Entry], bool]) -> int:
+        return forget(stale)
+
+    def begin(self, step: Step) -> Work[object]:
+        """Start one step. Ahead of the first one nft says its version: routing must not change for rules that then
+        can't be written."""
+        if not self._able:
+            nft.begin_version().finish()
+            self._able = True
+        match step.tool:
+            case "nft":
+                return nft.begin(step.text)
+            case "ip":
+                return routes.begin(step.one_family, step.text)
+            case "ipset" | "ipset destroy":
+                return begin_ipset(step)
+            case "restore" | "drop":
+                raise AssertionError(f"{step.tool} is not for {self.name}")
+            case _:
+                assert_never(step.tool)

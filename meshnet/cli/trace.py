@@ -1,0 +1,193 @@
+"""``trace``: what the kernel does with a packet, rule by rule, beside what was predicted."""
+
+from __future__ import annotations
+
+import click
+
+from meshnet.cli import output
+from meshnet.cli.flow_options import flow_options
+from meshnet.cli.options import form_option, netns_options, place_of
+from meshnet.model.errors import FINE, NEGATIVE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from meshnet.cli.simulated import Subject
+    from meshnet.kernel.netns import Namespace
+    from meshnet.kernel.xtables import Variant
+    from meshnet.model.cidr import Family
+    from meshnet.model.flow import Flow
+    from meshnet.model.trace import Trace
+    from meshnet.probe.trace import Met
+
+FORBIDDEN = set("{};\n\"'\\#")
+
+
+@click.command()
+@netns_options
+@flow_options
+@click.option("--peer", metavar="NAME|PATH", help="With --in: the namespace at the other end, to send from.")
+@click.option("--follow", is_flag=True, help="Send nothing; show live packets until Ctrl-C.")
+@click.option("--filter", "wanted", metavar="EXPR", default="", help="With --follow: which packets, in nft's words.")
+@click.option("--family", type=click.Choice(["4", "6"]), default="4", help="With --follow: of which family.")
+@form_option
+def trace(
+    netns: str | None,
+    pid: int | None,
+    peer: str | None,
+    follow: bool,
+    wanted: str,
+    family: str,
+    form: str,
+    **given: Any,
+) -> int:
+    """Send one packet and show its real path beside the predicted one, rule by rule, with marks; exit 1 if they differ.
+
+    The real path is the kernel's own account: nft's trace events, or the legacy tables' log. Which packets it tells of
+    is decided by a table of meshnet's own that is gone afterwards, also after Ctrl-C; nobody's rules are touched.
+
+    \b
+    Examples:
+      meshnet trace --netns pod --out --uid 1000 --dst 203.0.113.9 --dport 443
+      meshnet trace --netns pod --in --peer client --src 10.77.0.1 --dport 80
+      meshnet trace --netns pod --follow --filter 'tcp dport 80'
+    """
+    from meshnet.kernel.netns import open_namespace, require_capabilities, where
+    from meshnet.model.errors import UsageError
+
+    if wanted and not follow:
+        raise UsageError("--filter is for --follow", hint="flags such as --dst and --dport describe the one packet")
+    if FORBIDDEN & set(wanted):
+        raise UsageError("--filter takes matches only", hint="such as 'tcp dport 80' (nft(8), PAYLOAD EXPRESSIONS)")
+    if given["proto"] == "icmp" or given["state"] != "NEW":
+        raise UsageError("trace sends the first packet of a connection", hint="meshnet explain answers for others")
+    require_capabilities(("CAP_NET_ADMIN", "CAP_SYS_ADMIN", "CAP_NET_RAW"), "trace")
+    place = place_of(netns, pid)
+    with open_namespace(place) as namespace:
+        subject = _subject(namespace)
+        if follow:
+            return _follow(namespace, subject, int(family), wanted, form)
+        far = open_namespace(where(peer)) if peer else None
+        try:
+            return _one(namespace, subject, far, given, form)
+        finally:
+            if far is not None:
+                far.close()
+
+
+def _subject(namespace: Namespace) -> Subject:
+    """The rules that are in force. Both variants at once have an order that no text tells."""
+    from meshnet.cli.simulated import Subject
+    from meshnet.kernel.xtables import Xtables
+    from meshnet.model.errors import UnsupportedError
+    from meshnet.parse.ruleset import read
+
+    held = []
+    with namespace.entered():
+        families: tuple[Family, ...] = (4, 6)
+        variants: tuple[Variant, ...] = ("nft", "legacy")
+        for number in families:
+            found = {variant: Xtables(variant).save(number) for variant in variants}
+            full = {variant: text for variant, text in found.items() if "\n-A " in text}
+            if len(full) > 1:
+                raise UnsupportedError(
+                    [f"IPv{number} rules are in iptables-nft and in iptables-legacy, and both are in force"],
+                    hint="a rule set lives in one of them; iptables-nft-save and iptables-legacy-save show them",
+                )
+            held.append(read(next(iter(full.values()), ""), number, f"IPv{number} rules"))
+    return Subject(str(namespace.where), tuple(held))
+
+
+def _one(namespace: Namespace, subject: Subject, peer: Namespace | None, given: dict[str, Any], form: str) -> int:
+    from meshnet.cli.flow_options import flow_of
+    from meshnet.probe.host import host_of
+    from meshnet.probe.trace import follow, predicted, seen
+    from meshnet.simulate.walk import Pod
+
+    host = host_of(namespace)
+    flow = flow_of(given, host)
+    found = Pod(subject.rules, host).walk(flow)
+    real = seen(follow(namespace, flow, peer), subject.of(flow.family))
+    expected = predicted(found)
+    same = [met.place for met in expected] == [met.place for met in real]
+    output.answer(_data(flow, found, expected, real, same), _text(flow, found, expected, real, subject, same), form)
+    return FINE if same else NEGATIVE
+
+
+def _rows(expected: tuple[Met, ...], real: tuple[Met, ...]) -> list[tuple[Met | None, Met | None]]:
+    """Both accounts side by side; where they part, what one has and the other hasn't stands alone."""
+    from difflib import SequenceMatcher
+
+    matcher = SequenceMatcher(None, [met.place for met in expected], [met.place for met in real], autojunk=False)
+    rows: list[tuple[Met | None, Met | None]] = []
+    for tag, start, end, start2, end2 in matcher.get_opcodes():
+        if tag == "equal":
+            rows += zip(expected[start:end], real[start2:end2], strict=True)
+        else:
+            rows += [(met, None) for met in expected[start:end]]
+            rows += [(None, met) for met in real[start2:end2]]
+    return rows
+
+
+def _shown(met: Met | None) -> tuple[str, str]:
+    if met is None:
+        return "-", ""
+    return f"{met.table} {met.chain}:{met.number}", "?" if met.mark is None else f"{met.mark:#x}"
+
+
+def _text(
+    flow: Flow, found: Trace, expected: tuple[Met, ...], real: tuple[Met, ...], subject: Subject, same: bool
+) -> str:
+    from meshnet.cli import explained
+
+    rows = []
+    for one, other in _rows(expected, real):
+        met = one or other
+        assert met is not None
+        held = subject.of(flow.family).table(met.table)
+        chain = held.chain(met.chain) if held is not None else None
+        rule = chain.rules[met.number - 1] if chain is not None else None
+        rows.append((*_shown(one), *_shown(other), explained.rule_words(rule, flow.family)))
+    table = output.table(("predicted", "mark", "real", "mark", "rule"), rows) if rows else "no rule was met"
+    end = "the kernel did what was predicted" if same else "THE KERNEL DID SOMETHING ELSE"
+    return "\n".join([str(flow), "", table, "", f"predicted {explained.sentence(found)}", end])
+
+
+def _data(flow: Flow, found: Trace, expected: tuple[Met, ...], real: tuple[Met, ...], same: bool) -> dict[str, Any]:
+    def each(mets: tuple[Met, ...]) -> list[dict[str, Any]]:
+        return [
+            {"table": met.table, "chain": met.chain, "number": met.number, "verdict": met.verdict, "mark": met.mark}
+            for met in mets
+        ]
+
+    return {
+        "flow": str(flow),
+        "agree": same,
+        "disposition": found.disposition,
+        "predicted": each(expected),
+        "real": each(real),
+    }
+
+
+def _follow(namespace: Namespace, subject: Subject, family: int, wanted: str, form: str) -> int:
+    from meshnet.cli import explained
+    from meshnet.probe.trace import live, seen
+
+    output.say("showing packets until Ctrl-C")
+    rules = subject.of(family)  # type: ignore[arg-type]
+    for events in live(namespace, family, wanted):
+        mets = seen(events, rules)
+        if form == "json":
+            output.answer(
+                [{"table": m.table, "chain": m.chain, "number": m.number, "mark": m.mark} for m in mets], "", form
+            )
+            continue
+        lines = []
+        for met in mets:
+            held = rules.table(met.table)
+            chain = held.chain(met.chain) if held is not None else None
+            rule = chain.rules[met.number - 1] if chain is not None else None
+            lines.append((*_shown(met), explained.rule_words(rule, family)))
+        output.answer(None, output.table(("rule", "mark", "words"), lines) + "\n\n", form)
+    return FINE

@@ -1,0 +1,118 @@
+"""Sets of the kernel that iptables' rules look into: read over netlink, written through ``ipset restore``."""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import time
+
+from meshnet.kernel.netlink import NETFILTER, Netlink, attribute, attributes, nested, text, text_attribute
+from meshnet.kernel.run import Started, find, run, start
+from meshnet.model.errors import PermissionMissing, ToolError
+from meshnet.model.plan import SetText
+from meshnet.model.ranges import merged
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from meshnet.kernel.ports import Work
+
+MODULE = "/sys/module/ip_set"
+"""There, built in or loaded, once any set was made. Asking an absent one by netlink would have it loaded."""
+
+SUBSYSTEM = 6
+LIST = SUBSYSTEM << 8 | 7
+PROTOCOL, NAME, TYPE, FAMILY, FLAGS, DATA, ADT = 1, 2, 3, 5, 6, 7, 8
+IP, CIDR, PORT, PORT_TO = 1, 3, 4, 5
+IPV4, IPV6 = 1, 2
+NAMES_ONLY = 1 << 2
+VERSION = 6
+"""linux/netfilter/ipset/ip_set.h. Protocol 6 is what Linux 2.6.39 and all later ones speak."""
+
+HEADER = 4  # bytes of a nfgenmsg
+NESTED = 0x8000
+INET, INET6 = 2, 10
+ABSENT = (errno.EPROTONOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOENT)
+PATIENCE = 1.5
+"""Seconds. Rules that were deleted let go of their sets a moment later (nf_tables_trans_destroy_work)."""
+
+
+def installed() -> bool:
+    return find("ipset") is not None
+
+
+def read(prefix: str) -> tuple[SetText, ...]:
+    """The sets whose names begin so, with their members; none without sets in the kernel. Looking loads no module."""
+    if os.path.isdir("/sys/module") and not os.path.isdir(MODULE):
+        return ()
+    try:
+        with Netlink(NETFILTER, "sets") as netlink:
+            asked = attribute(PROTOCOL, bytes((VERSION,))) + attribute(FLAGS | 0x4000, struct.pack("!I", NAMES_ONLY))
+            listed = netlink.dump(LIST, _header() + asked, says_when_interrupted=True)
+            names = [text(attributes(body, HEADER)[NAME]) for body in listed]
+            return tuple(_read(netlink, name) for name in names if name.startswith(prefix))
+    except OSError as error:
+        if error.errno in ABSENT:
+            return ()
+        if error.errno == errno.EPERM:
+            raise PermissionMissing("listing sets needs CAP_NET_ADMIN", hint="run it as root") from error
+        raise ToolError(f"can't see which sets there are: {error.strerror}") from error
+
+
+def begin(lines: str) -> Work[None]:
+    """Start ``ipset restore``, and return at once; ``finish`` raises ToolError with the tool's words."""
+    return _Restoring(start(["ipset", "restore"], text=lines))
+
+
+def destroy(names: tuple[str, ...]) -> None:
+    """Take sets away. One that somebody's rule still looks into stays; whoever looks next tries again."""
+    deadline = time.monotonic() + PATIENCE
+    left = list(names)
+    while left:
+        left = [name for name in left if not run(["ipset", "destroy", name]).ok]
+        if not left or time.monotonic() > deadline:
+            return
+        time.sleep(0.02)
+
+
+def _read(netlink: Netlink, name: str) -> SetText:
+    asked = attribute(PROTOCOL, bytes((VERSION,))) + text_attribute(NAME, name)
+    kind, family, members = "", 0, []
+    for body in netlink.dump(LIST, _header() + asked, says_when_interrupted=True):
+        found = attributes(body, HEADER)
+        kind = text(found[TYPE]) if TYPE in found else kind
+        family = {INET: 4, INET6: 6}.get(found[FAMILY][0], 0) if FAMILY in found else family
+        members += [_member(item) for item in nested(found.get(ADT, b""))]
+    if kind == "bitmap:port":
+        return SetText(name, kind, 0, merged(members))
+    return SetText(name, kind, family, tuple(sorted(members)))
+
+
+def _member(body: bytes) -> tuple[int, int]:
+    """A block as (network, prefix), or ports as (first, last)."""
+    found = attributes(body, 0)
+    if PORT in found:
+        first = int.from_bytes(found[PORT], "big")
+        return first, int.from_bytes(found[PORT_TO], "big") if PORT_TO in found else first
+    address = attributes(found.get(IP, b""), 0)
+    packed = address.get(IPV4, address.get(IPV6, b""))
+    return int.from_bytes(packed, "big"), found[CIDR][0] if CIDR in found else 8 * len(packed)
+
+
+def _header() -> bytes:
+    return struct.pack("=BBH", INET, 0, 0)
+
+
+class _Restoring:
+    __slots__ = ("_started",)
+
+    def __init__(self, started: Started) -> None:
+        self._started = started
+
+    def finish(self) -> None:
+        ran = self._started.wait()
+        if not ran.ok:
+            raise ToolError("ipset refused", hint="does this kernel have ip_set_hash_net?", detail=ran.err)
+
+    def stop(self) -> None:
+        self._started.stop()

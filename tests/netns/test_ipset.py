@@ -1,0 +1,221 @@
+"""Long lists on the iptables backends: sets in place of rules, with the same meaning, ours alone, and gone with us."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from meshnet.apply.session import Session
+from meshnet.kernel.netns import where
+from meshnet.model.errors import ToolError
+from tests.netns import foreign, landing
+from tests.netns.commands import meshnet
+from tests.netns.interrupted import killed_at, refuse, stopped_session
+from tests.netns.landing import call
+from tests.netns.pods import CLIENT, ELSEWHERE, POD, REMOTE
+from tests.netns.snapshot import run, snapshot
+from tests.netns.specs import spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from meshnet.kernel.netns import Namespace
+    from meshnet.model.plan import Receipt
+    from meshnet.model.spec import Spec
+    from tests.netns.landing import Listeners
+    from tests.netns.pods import Pod
+
+BACKENDS = ("iptables-nft", "iptables-legacy", "libiptc")
+FOREIGN = "create OTHERS hash:net family inet\nadd OTHERS 10.9.0.0/16\ncreate MESHNETWORK hash:ip family inet\n"
+
+
+def long(more: tuple[str, ...] = (), *, count: int = 150, field: str = "outbound: {excludeCidrs: BLOCKS") -> Spec:
+    """A spec with a list of both families' blocks that no neighbours join, and a list of ports."""
+    blocks = [f"10.{n}.0.0/17" for n in range(count)] + [f'"fd00:{n:x}::/33"' for n in range(count)]
+    ports = ", ".join(str(20000 + 2 * n) for n in range(count))
+    words = field.replace("BLOCKS", f"[{', '.join([*blocks, *more])}]").replace("PORTS", f"[{ports}]")
+    return spec(f"families: [ipv4, ipv6]\n{words}}}\n")
+
+
+WANTED = long(("198.51.100.0/24", '"2001:db8:2::/64"'), field="outbound: {excludeCidrs: BLOCKS, excludePorts: PORTS")
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def listeners(pod: Pod) -> Iterator[Listeners]:
+    made = landing.usual(pod)
+    for family in (4, 6):
+        made.tcp(pod.client, "remote", family, 20004)
+        made.tcp(pod.client, "remote", family, 20005)
+    made.start()
+    yield made
+    made.stop()
+
+
+def apply(namespace: Namespace, wanted: Spec, backend: str) -> Receipt:
+    with Session(where(namespace.where.text), backend) as session:  # type: ignore[arg-type]
+        return session.apply(wanted)
+
+
+def in_sync(namespace: Namespace, wanted: Spec, backend: str) -> bool:
+    with Session(where(namespace.where.text), backend) as session:  # type: ignore[arg-type]
+        return session.changes(wanted).empty
+
+
+def names(namespace: Namespace) -> list[str]:
+    return run(namespace, "ipset", "list", "-n").split()
+
+
+def test_a_set_takes_the_place_of_a_rule_for_each(namespace: Namespace, backend: str) -> None:
+    run(namespace, "ipset", "restore", text=FOREIGN)
+    before = snapshot(namespace)
+    apply(namespace, WANTED, backend)
+    now = snapshot(namespace)
+    assert len([name for name in names(namespace) if name.startswith("MESHNET_")]) == 3
+    assert now["iptables-nft" if backend == "iptables-nft" else "iptables-legacy"].count("-A MESHNET") < 40
+    assert in_sync(namespace, WANTED, backend)
+    apply(namespace, WANTED, backend)
+    assert snapshot(namespace) == now
+    with Session(where(namespace.where.text)) as session:
+        session.remove()
+    assert snapshot(namespace) == before
+
+
+def test_below_the_threshold_there_is_none(namespace: Namespace, backend: str) -> None:
+    apply(namespace, long(count=99, field="outbound: {excludeCidrs: BLOCKS, excludePorts: PORTS"), backend)
+    assert names(namespace) == []
+
+
+def test_where_packets_land(pod: Pod, listeners: Listeners, backend: str) -> None:
+    apply(pod.pod, WANTED, backend)
+    for family in (4, 6):
+        assert call(pod.pod, family, ELSEWHERE[family], 443)[0] == "remote", "an excluded block"
+        assert call(pod.pod, family, REMOTE[family], 443)[0] == "outbound-proxy"
+        assert call(pod.pod, family, REMOTE[family], 20004)[0] == "remote", "an excluded port"
+        assert call(pod.pod, family, REMOTE[family], 20005)[0] == "outbound-proxy"
+    apply(pod.pod, long(('"203.0.113.0/24"', '"2001:db8:1::/64"'), field="outbound: {cidrs: BLOCKS"), backend)
+    for family in (4, 6):
+        assert call(pod.pod, family, REMOTE[family], 443)[0] == "outbound-proxy", "a captured block"
+        assert call(pod.pod, family, ELSEWHERE[family], 443)[0] == "remote"
+    sources = long((f"{CLIENT[4]}/32", f'"{CLIENT[6]}/128"'), field="inbound: {excludeSources: BLOCKS")
+    apply(pod.pod, sources, backend)
+    for family in (4, 6):
+        assert call(pod.client, family, POD[family], 80)[0] == "application", "an excluded source"
+
+
+TAMPERINGS = {
+    "a member deleted": "ipset del {0} 10.3.0.0/17",
+    "a member added": "ipset add {0} 192.0.2.0/24",
+    "a set emptied": "ipset flush {0}",
+    "a port deleted": "ipset del {2} 20004",
+    "a port added": "ipset add {2} 443",
+    "an IPv6 member deleted": "ipset del {1} fd00:3::/33",
+    "a set of ours that nobody knows": "ipset create MESHNET_4_00000000 hash:net",
+    "what a killed exchange left": "ipset create MESHNET_BESIDE hash:net",
+}
+
+
+@pytest.mark.parametrize("what", TAMPERINGS)
+def test_repair(namespace: Namespace, backend: str, what: str) -> None:
+    apply(namespace, WANTED, backend)
+    applied = snapshot(namespace)
+    four, six, ports = (
+        next(name for name in names(namespace) if name.startswith(f"MESHNET_{kind}_")) for kind in ("4", "6", "P")
+    )
+    run(namespace, *TAMPERINGS[what].format(four, six, ports).split())
+    assert not in_sync(namespace, WANTED, backend), "seen"
+    apply(namespace, WANTED, backend)
+    assert snapshot(namespace) == applied
+    assert in_sync(namespace, WANTED, backend)
+
+
+def test_another_list_takes_its_place(namespace: Namespace, backend: str) -> None:
+    apply(namespace, WANTED, backend)
+    first = set(names(namespace))
+    other = long(("203.0.113.0/24",), count=120)
+    apply(namespace, other, backend)
+    assert in_sync(namespace, other, backend)
+    assert len(names(namespace)) == 2 and not first & set(names(namespace))
+    apply(namespace, spec(), backend)
+    assert names(namespace) == []
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["ahead", "after"])
+def test_any_step_fails(namespace: Namespace, backend: str, after: bool) -> None:
+    apply(namespace, long(count=110), backend)
+    before = snapshot(namespace)
+    for at in range(100):
+        with stopped_session(namespace, backend, at, refuse, after) as session:
+            try:
+                session.apply(WANTED)
+            except ToolError as error:
+                assert "the namespace is as it was" in error.message
+                assert snapshot(namespace) == before, f"step {at}"
+            else:
+                break
+    assert at > 2
+
+
+def test_killed_at_any_step(scratch, backend: str) -> None:
+    for at in range(100):
+        namespace = scratch()
+        before = snapshot(namespace)
+        apply(namespace, long(count=110), backend)
+        killed = killed_at(namespace, backend, at, lambda session: session.apply(WANTED))
+        with Session(where(namespace.where.text), backend) as session:
+            session.apply(WANTED)
+            assert session.changes(WANTED).empty
+            session.remove()
+        assert snapshot(namespace) == before, f"killed ahead of step {at}"
+        if not killed:
+            break
+    assert at > 2
+
+
+@pytest.mark.parametrize("other", ["iptables-nft", "iptables-legacy", "nftables"])
+def test_moving_from_one_backend_to_another(namespace: Namespace, backend: str, other: str) -> None:
+    before = snapshot(namespace)
+    apply(namespace, long(count=110), backend)
+    apply(namespace, WANTED, other)
+    assert in_sync(namespace, WANTED, other)
+    assert len(names(namespace)) == (0 if other == "nftables" else 3)
+    apply(namespace, long(count=110), backend)
+    assert in_sync(namespace, long(count=110), backend)
+    with Session(where(namespace.where.text)) as session:
+        session.remove()
+    assert snapshot(namespace) == before
+
+
+def test_without_ipset_each_entry_is_a_rule(pod: Pod, listeners: Listeners, backend: str, tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    blocks = ", ".join(f"10.{n}.0.0/17" for n in range(150))
+    path.write_text(
+        "apiVersion: meshnet/v1\nkind: Interception\nfamilies: [ipv4]\n"
+        f"outbound: {{excludeCidrs: [{blocks}, 198.51.100.0/24]}}\n"
+    )
+    hide = (
+        'for tool in /usr/sbin/ipset /sbin/ipset; do [ -f "$tool" ] && '
+        'mount --bind /dev/null "$(readlink -f "$tool")"; done; exec "$@"'
+    )
+    without = ("unshare", "-m", "sh", "-c", hide, "sh")
+    answer = meshnet("apply", str(path), "--netns", pod.name, "--backend", backend, before=without)
+    assert answer.code == 0 and "ipset is missing" in answer.err, answer.err
+    assert names(pod.pod) == []
+    assert call(pod.pod, 4, ELSEWHERE[4], 443)[0] == "remote"
+    assert call(pod.pod, 4, REMOTE[4], 443)[0] == "outbound-proxy"
+
+
+def test_others_sets_are_left_alone(namespace: Namespace, backend: str) -> None:
+    run(namespace, "ipset", "restore", text=FOREIGN)
+    foreign.restore(namespace, backend, 4, "*nat\n-A OUTPUT -m set --match-set OTHERS dst -j ACCEPT\nCOMMIT\n")
+    before = snapshot(namespace)
+    apply(namespace, WANTED, backend)
+    with Session(where(namespace.where.text)) as session:
+        session.remove()
+    assert snapshot(namespace) == before

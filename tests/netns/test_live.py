@@ -1,0 +1,226 @@
+"""Rules that come and go under traffic: what is open goes on, and what conntrack remembers is forgotten."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from meshnet.apply.session import Session
+from meshnet.kernel import conntrack
+from meshnet.kernel.netns import where
+from tests.netns import landing
+from tests.netns.commands import ROOT, meshnet
+from tests.netns.landing import call, transparent
+from tests.netns.pods import CLIENT, INET, POD, RESOLVER
+from tests.netns.snapshot import run, snapshot
+from tests.netns.specs import pod_spec, spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meshnet.model.spec import Spec
+    from tests.netns.landing import Listeners
+    from tests.netns.pods import Pod
+
+MODES = ("redirect", "tproxy")
+
+
+@pytest.fixture(params=["iptables-nft", "iptables-legacy", "nftables"])
+def backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def listeners(pod: Pod) -> Iterator[Listeners]:
+    made = landing.usual(pod)
+    for family in (4, 6):
+        made.udp(pod.pod, "other-dns-proxy", family, "", 15054)
+    made.start()
+    yield made
+    made.stop()
+
+
+def apply(pod: Pod, wanted: Spec, backend: str) -> None:
+    with Session(where(pod.name), backend) as session:  # type: ignore[arg-type]
+        session.apply(wanted)
+
+
+def queries(pod: Pod) -> list[conntrack.Entry]:
+    with pod.pod.entered():
+        return [
+            entry
+            for family in (4, 6)
+            for entry in conntrack.entries(family)  # type: ignore[arg-type]
+            if (entry.protocol, entry.port) == (conntrack.UDP, 53)
+        ]
+
+
+class Asking:
+    """One socket of the application's that asks a resolver again and again, from one port."""
+
+    def __init__(self, pod: Pod, family: int) -> None:
+        with pod.pod.entered():
+            self.socket = socket.socket(INET[family], socket.SOCK_DGRAM)
+        self.socket.settimeout(landing.PATIENCE)
+        self.socket.connect((RESOLVER[family], 53))
+
+    def ask(self) -> str:
+        self.socket.send(b"who?")
+        return self.socket.recv(512).decode().split()[0]
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_queries_that_conntrack_remembers_are_asked_anew(
+    pod: Pod, listeners: Listeners, backend: str, family: int
+) -> None:
+    """The socket goes on asking from one port: before the rules, under them, with another DNS port, and after them."""
+    run(
+        pod.pod,
+        "nft",
+        "add table inet busy; add chain inet busy in { type filter hook input priority 0; }; "
+        "add rule inet busy in ct state established accept",
+    )
+    asking = Asking(pod, family)
+    with asking.socket:
+        assert asking.ask() == "remote"
+        assert [entry.translated for entry in queries(pod)] == [False]
+        apply(pod, spec("dns: {capture: all}\n"), backend)
+        assert queries(pod) == []
+        assert asking.ask() == "dns-proxy"
+        apply(pod, spec("dns: {capture: all}\noutbound: {excludePorts: [1]}\n"), backend)
+        assert [entry.answered_from for entry in queries(pod)] == [15053], "rightly translated: stays"
+        apply(pod, spec("dns: {capture: all, port: 15054}\n"), backend)
+        assert queries(pod) == []
+        assert asking.ask() == "other-dns-proxy"
+        with Session(where(pod.name)) as session:
+            session.remove()
+        assert queries(pod) == []
+        assert asking.ask() == "remote"
+
+
+def test_an_apply_that_changes_nothing_forgets_nothing(pod: Pod, listeners: Listeners, backend: str) -> None:
+    wanted = spec("dns: {capture: all}\n")
+    apply(pod, wanted, backend)
+    assert call(pod.pod, 4, RESOLVER[4], 53, transport="udp", uid=1337)[0] == "remote"
+    before = len(queries(pod))
+    apply(pod, wanted, backend)
+    assert len(queries(pod)) == before > 0
+
+
+class Captured:
+    """A client's connection that the sidecar took, and the sidecar's own to the application, with the client's
+    address: all three ends are here."""
+
+    def __init__(self, pod: Pod, family: int) -> None:
+        with pod.pod.entered():
+            self.listening = socket.socket(INET[family])
+            self.application = socket.socket(INET[family])
+            self.onward = socket.socket(INET[family])
+        for made, port in ((self.listening, 15006), (self.application, 80)):
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if made is self.listening:
+                transparent(made)
+            made.bind(("", port))
+            made.listen()
+        with pod.client.entered():
+            self.client = socket.create_connection((POD[family], 80), timeout=landing.PATIENCE)
+        self.proxy, _ = self.listening.accept()
+        transparent(self.onward)
+        self.onward.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 0x539)
+        self.onward.bind((CLIENT[family], 0))
+        self.onward.settimeout(landing.PATIENCE)
+        self.onward.connect((POD[family], 80))
+        self.served, caller = self.application.accept()
+        assert caller[0] == CLIENT[family]
+        for made in (self.proxy, self.served):
+            made.settimeout(landing.PATIENCE)
+
+    def say(self) -> None:
+        """To and fro, on both connections."""
+        for one, other in (
+            (self.client, self.proxy),
+            (self.onward, self.served),
+            (self.served, self.onward),
+            (self.proxy, self.client),
+        ):
+            one.sendall(b"still there?")
+            assert other.recv(64) == b"still there?"
+
+    def stop_listening(self) -> None:
+        self.listening.close()
+        self.application.close()
+
+    def close(self) -> None:
+        for made in (self.client, self.proxy, self.onward, self.served, self.listening, self.application):
+            made.close()
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("mode", MODES)
+def test_draining(pod: Pod, backend: str, mode: str, family: int) -> None:
+    """While it waits, the captured connection goes on, both halves, and a new one isn't captured; then all is gone."""
+    before = snapshot(pod.pod)
+    apply(pod, pod_spec(mode), backend)
+    held = Captured(pod, family)
+    held.say()
+    words = ("remove", "--netns", pod.name, "--drain", "--patience", "20")
+    draining = subprocess.Popen((sys.executable, "-m", "meshnet", *words), cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    try:
+        assert draining.stderr is not None
+        assert "captured connections are open" in draining.stderr.readline()
+        for _ in range(3):
+            held.say()
+            time.sleep(0.2)
+        with pod.client.entered():
+            fresh = socket.create_connection((POD[family], 80), timeout=landing.PATIENCE)
+        with fresh:
+            direct, _ = held.application.accept()
+            direct.close()
+        held.say()
+        assert draining.poll() is None
+        assert snapshot(pod.pod) != before
+        held.close()
+        assert draining.wait(20) == 0
+    finally:
+        draining.kill()
+        draining.stderr.close()
+    assert snapshot(pod.pod) == before
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_draining_without_patience(pod: Pod, backend: str, mode: str) -> None:
+    before = snapshot(pod.pod)
+    apply(pod, pod_spec(mode), backend)
+    held = Captured(pod, 4)
+    left = meshnet("remove", "--netns", pod.name, "--drain", "--patience", "0.5", "-o", "json")
+    assert (left.code, left.data["left_open"] > 0) == (1, True), left.err
+    held.say()
+    held.close()
+    assert meshnet("remove", "--netns", pod.name, "--drain").code == 0
+    assert snapshot(pod.pod) == before
+
+
+def test_draining_nothing(pod: Pod) -> None:
+    before = snapshot(pod.pod)
+    assert meshnet("remove", "--netns", pod.name, "--drain").code == 0
+    assert snapshot(pod.pod) == before
+
+
+def test_a_spec_that_is_applied_while_draining_stays(pod: Pod, backend: str) -> None:
+    apply(pod, pod_spec("redirect"), backend)
+    held = Captured(pod, 4)
+    words = ("remove", "--netns", pod.name, "--drain", "--patience", "20")
+    draining = subprocess.Popen((sys.executable, "-m", "meshnet", *words), cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert draining.stderr is not None
+    assert "captured connections are open" in draining.stderr.readline()
+    apply(pod, pod_spec("tproxy"), backend)
+    held.close()
+    assert draining.wait(20) == 1
+    draining.stderr.close()
+    with Session(where(pod.name)) as session:
+        assert session.changes(pod_spec("tproxy")).empty

@@ -1,0 +1,157 @@
+"""What ``meshnet trace`` shows is what the kernel did, on both variants, and nothing of it is left behind."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from meshnet.cli.main import call
+from meshnet.kernel.tracing import Tracing
+from meshnet.parse.ruleset import read
+from meshnet.probe.trace import live, seen
+from tests.netns.landing import call as call_from
+from tests.netns.pods import CLIENT, POD, REMOTE
+from tests.netns.snapshot import run, snapshot
+
+if TYPE_CHECKING:
+    from tests.netns.pods import Pod
+
+LOGGER = "/proc/sys/net/netfilter/nf_log/2"
+RULES = """\
+*mangle
+:PREROUTING ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:INNER - [0:0]
+-A PREROUTING -i eth0 -p tcp -j MARK --set-xmark 0x7/0xffffffff
+-A PREROUTING -p tcp -m mark --mark 0x7 -j RETURN
+-A OUTPUT -m owner --uid-owner 1000 -j INNER
+-A OUTPUT -m mark --mark 0x5 -j ACCEPT
+-A INNER -p udp -j RETURN
+-A INNER -p tcp -j MARK --set-xmark 0x5/0xffffffff
+COMMIT
+*nat
+:PREROUTING ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+-A PREROUTING -p tcp -m tcp --dport 80 -j REDIRECT --to-ports 15006
+-A OUTPUT -p tcp -m owner --uid-owner 1000 -j REDIRECT --to-ports 15001
+COMMIT
+"""
+
+
+@pytest.fixture(params=["nft", "legacy"])
+def variant(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def load(pod: Pod, variant: str) -> None:
+    for tool in ("iptables", "ip6tables"):
+        run(pod.pod, f"{tool}-{variant}-restore", text=RULES)
+
+
+def held(pod: Pod) -> dict[str, str]:
+    """All rules and tables of the pod, and its logger; routing isn't asked, where IPv6 settles by itself meanwhile."""
+    rules = {key: text for key, text in snapshot(pod.pod).items() if "nft" in key or "legacy" in key}
+    return rules | {"logger": run(pod.pod, "cat", LOGGER)}
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
+    code = call(["trace", *words, "-o", "json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def places(mets: list[dict[str, Any]]) -> list[str]:
+    return [f"{met['table']} {met['chain']} {met['number']}" for met in mets]
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_out(pod: Pod, variant: str, family: int, capsys: pytest.CaptureFixture[str]) -> None:
+    load(pod, variant)
+    before = held(pod)
+    words = ("--netns", pod.name, "--out", "--uid", "1000", "--dst", REMOTE[family], "--dport", "443")
+    code, told = answer(capsys, *words)
+    assert (code, told["agree"], told["disposition"]) == (0, True, "outbound-proxy"), told
+    assert places(told["real"]) == [
+        "mangle OUTPUT 1",
+        "mangle INNER 2",
+        "mangle OUTPUT 2",
+        "nat OUTPUT 1",
+    ]
+    assert [met["mark"] for met in told["real"]][1:3] == [5, 5]
+    assert held(pod) == before
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_in(pod: Pod, variant: str, family: int, capsys: pytest.CaptureFixture[str]) -> None:
+    load(pod, variant)
+    words = (
+        "--netns",
+        pod.name,
+        "--in",
+        "--peer",
+        pod.client.where.text,
+        "--src",
+        CLIENT[family],
+        "--dst",
+        POD[family],
+    )
+    code, told = answer(capsys, *words, "--dport", "80")
+    assert (code, told["agree"], told["disposition"]) == (0, True, "inbound-proxy"), told
+    assert places(told["real"]) == ["mangle PREROUTING 1", "mangle PREROUTING 2", "nat PREROUTING 1"]
+    assert told["real"][1]["mark"] == 7
+
+
+def test_the_table_for_people(pod: Pod, variant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    load(pod, variant)
+    assert call(["trace", "--netns", pod.name, "--out", "--uid", "1000", "--dst", REMOTE[4], "--dport", "443"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1] == "the kernel did what was predicted"
+    assert "nat OUTPUT:1" in out and "--to-ports 15001" in out
+
+
+def test_live_packets(pod: Pod, variant: str) -> None:
+    load(pod, variant)
+    caller = threading.Timer(0.5, lambda: call_from(pod.client, 4, POD[4], 80))
+    caller.start()
+    watching = live(pod.pod, 4, "tcp dport 80 tcp flags syn")
+    try:
+        events = next(watching)
+    finally:
+        watching.close()
+        caller.join()
+    rules = read(RULES, 4)
+    assert [met.place for met in seen(events, rules)][:2] == [("mangle", "PREROUTING", 1), ("mangle", "PREROUTING", 2)]
+    assert "meshnet_trace" not in run(pod.pod, "nft", "list", "tables")
+
+
+def test_ctrl_c_leaves_nothing(pod: Pod, variant: str) -> None:
+    load(pod, variant)
+    before = held(pod)
+    with pytest.raises(KeyboardInterrupt), pod.pod.entered(), Tracing(4, "tcp dport 80", "tcp dport 80"):
+        assert "meshnet_trace" in run(pod.pod, "nft", "list", "tables")
+        raise KeyboardInterrupt
+    assert held(pod) == before
+    assert "meshnet_trace" not in run(pod.pod, "nft", "list", "tables")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--in", "--dst", POD[4]), "--peer names the namespace"),
+        (("--filter", "tcp dport 80"), "--filter is for --follow"),
+        (("--follow", "--filter", "tcp dport 80; drop"), "takes matches only"),
+        (("--proto", "icmp"), "first packet of a connection"),
+    ],
+)
+def test_what_can_t_be_traced(pod: Pod, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["trace", "--netns", pod.name, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_both_variants_at_once_are_refused(pod: Pod, capsys: pytest.CaptureFixture[str]) -> None:
+    load(pod, "nft")
+    load(pod, "legacy")
+    assert call(["trace", "--netns", pod.name, "--out", "--dst", REMOTE[4]]) == 4
+    assert "both are in force" in capsys.readouterr().err

@@ -1,0 +1,225 @@
+"""Expressions as kernels hand them over, and the words that come of them; how nft says a thing differs by version."""
+
+from __future__ import annotations
+
+import struct
+import sys
+
+import pytest
+
+from meshnet.kernel.netlink import attribute
+from meshnet.model.nft import UNKNOWN, RawChain, RawExpression, RawRule, RawSet, RawTable
+from meshnet.parse.nft_rules import rule_words
+from meshnet.parse.nftables import understand
+
+EQ, NEQ, LTE, GTE = 0, 1, 3, 5
+
+
+def big(number, size=4):
+    return number.to_bytes(size, "big")
+
+
+def host(number, size=4):
+    return number.to_bytes(size, sys.byteorder)
+
+
+def made(name, **more):
+    return RawExpression(name, {int(kind[1:]): body for kind, body in more.items()})
+
+
+def meta(key, register=1):
+    return made("meta", _1=big(register), _2=big(key))
+
+
+def ct(key, register=1):
+    return made("ct", _1=big(register), _2=big(key))
+
+
+def payload(base, offset, length):
+    return made("payload", _1=big(1), _2=big(base), _3=big(offset), _4=big(length))
+
+
+def cmp(operation, data):
+    return made("cmp", _1=big(1), _2=big(operation), _3=attribute(1, data))
+
+
+def bitwise(mask, xor):
+    return made("bitwise", _1=big(1), _2=big(1), _4=attribute(1, mask), _5=attribute(1, xor))
+
+
+def swapped():
+    return made("byteorder", _1=big(1), _2=big(1), _3=big(1), _4=big(4), _5=big(4))
+
+
+def between(operation, low, high):
+    return made("range", _1=big(1), _2=big(operation), _3=attribute(1, low), _4=attribute(1, high))
+
+
+def verdict(code, chain=""):
+    body = attribute(1, struct.pack("!i", code)) + (attribute(2, chain.encode() + b"\0") if chain else b"")
+    return made("immediate", _1=big(0), _2=attribute(2, body))
+
+
+def value(data, register=1):
+    return made("immediate", _1=big(register), _2=attribute(1, data))
+
+
+TCP = (meta(16), cmp(EQ, b"\x06"))
+IPV4 = (meta(15), cmp(EQ, b"\x02"))
+IPV6 = (meta(15), cmp(EQ, b"\x0a"))
+COUNTER = made("counter", _1=big(90, 8), _2=big(3, 8))
+
+
+def words(*expressions, comment=""):
+    return rule_words(RawRule("c", 1, comment, expressions))[0]
+
+
+@pytest.mark.parametrize(
+    ("expressions", "said"),
+    [
+        (TCP, "meta l4proto tcp"),
+        (IPV6, "meta nfproto ipv6"),
+        ((*IPV4, payload(1, 16, 1), cmp(NEQ, b"\x7f")), "ip daddr != 127.0.0.0/8"),
+        ((*IPV4, payload(1, 12, 4), cmp(EQ, b"\x7f\0\0\x06")), "ip saddr 127.0.0.6"),
+        (
+            (*IPV4, payload(1, 16, 4), bitwise(b"\xff\xf0\0\0", bytes(4)), cmp(EQ, b"\x0a\x20\0\0")),
+            "ip daddr 10.32.0.0/12",
+        ),
+        ((*IPV6, payload(1, 24, 2), cmp(EQ, b"\xfd\0")), "ip6 daddr fd00::/16"),
+        ((*IPV4, payload(1, 16, 4), cmp(GTE, big(1)), cmp(LTE, big(3))), "ip daddr 0.0.0.1-0.0.0.3"),
+        ((*TCP, payload(2, 2, 2), cmp(EQ, big(80, 2))), "meta l4proto tcp tcp dport 80"),
+        ((*TCP, payload(2, 2, 2), cmp(GTE, big(80, 2)), cmp(LTE, big(90, 2))), "meta l4proto tcp tcp dport 80-90"),
+        ((*TCP, payload(2, 2, 2), between(EQ, big(80, 2), big(90, 2))), "meta l4proto tcp tcp dport 80-90"),
+        ((*TCP, payload(2, 0, 2), between(NEQ, big(80, 2), big(90, 2))), "meta l4proto tcp tcp sport != 80-90"),
+        (
+            (*TCP, payload(2, 13, 1), bitwise(b"\x17", b"\0"), cmp(NEQ, b"\x02")),
+            "meta l4proto tcp tcp flags & (fin | syn | rst | ack) != syn",
+        ),
+        ((meta(6), cmp(EQ, b"lo".ljust(16, b"\0"))), 'iifname "lo"'),
+        ((meta(7), cmp(NEQ, b"net")), 'oifname != "net*"'),
+        ((meta(10), cmp(EQ, host(1337))), "meta skuid 1337"),
+        ((meta(10), swapped(), cmp(GTE, big(5)), cmp(LTE, big(9))), "meta skuid 5-9"),
+        ((meta(10), swapped(), between(EQ, big(5), big(9))), "meta skuid 5-9"),
+        ((meta(11), swapped(), made("lookup", _1=b"ids\0", _2=big(1))), "meta skgid @ids"),
+        ((meta(11), swapped(), made("lookup", _1=b"ids\0", _2=big(1), _5=big(1))), "meta skgid != @ids"),
+        ((meta(3), cmp(EQ, host(0x539))), "meta mark 0x539"),
+        ((meta(3), bitwise(host(0xFFF), bytes(4)), cmp(NEQ, host(0x539))), "meta mark & 0xfff != 0x539"),
+        ((ct(3), bitwise(host(0xFFF), bytes(4)), cmp(EQ, host(0x539))), "ct mark & 0xfff == 0x539"),
+        ((ct(1), cmp(EQ, b"\x01")), "ct direction reply"),
+        ((ct(2), bitwise(host(0x20), bytes(4)), cmp(NEQ, bytes(4))), "ct status dnat"),
+        ((ct(0), bitwise(host(6), bytes(4)), cmp(NEQ, bytes(4))), "ct state established,related"),
+        ((ct(0), bitwise(host(10), bytes(4)), cmp(EQ, bytes(4))), "ct state & (established | new) == 0"),
+        ((ct(0), cmp(NEQ, host(8))), "ct state != new"),
+        ((made("socket", _1=big(0), _2=big(1)), cmp(EQ, b"\x01")), "socket transparent 1"),
+        ((made("socket", _1=big(0), _2=big(1)), cmp(LTE, b"\x01")), "socket transparent <= 1"),
+        (
+            (meta(3), bitwise(host(0xFFFFF000), host(0x539)), made("meta", _2=big(3), _3=big(1))),
+            "meta mark set meta mark & 0xfffff000 | 0x539",
+        ),
+        ((value(host(0x539)), made("ct", _2=big(3), _4=big(1))), "ct mark set 0x539"),
+        ((value(host(2, 2)), made("ct", _2=big(17), _4=big(1))), "ct zone set 2"),
+        ((value(big(15001, 2)), made("redir", _1=big(1), _2=big(1), _3=big(2))), "redirect to :15001"),
+        (
+            (value(big(1, 2)), value(big(4, 2), 2), made("redir", _1=big(1), _2=big(2), _3=big(2))),
+            "redirect to :1-4",
+        ),
+        ((value(big(15006, 2)), made("tproxy", _3=big(1))), "tproxy to :15006"),
+        ((value(big(15006, 2)), made("tproxy", _1=big(10), _3=big(1))), "tproxy ip6 to :15006"),
+        ((verdict(0),), "drop"),
+        ((verdict(-5),), "return"),
+        ((verdict(-3, "nat_out"),), "jump nat_out"),
+        ((verdict(-4, "nat_out"),), "goto nat_out"),
+        (
+            (made("log", _1=big(1337, 2), _2=b"nat.x\0", _3=big(20)),),
+            'log prefix "nat.x" snaplen 20 group 1337',
+        ),
+    ],
+)
+def test_words(expressions, said):
+    assert words(*expressions) == said
+
+
+def test_a_whole_rule_with_its_counter():
+    found = rule_words(RawRule("c", 1, "meshnet:nat.x", (*TCP, COUNTER, verdict(1))))
+    assert found == ('meta l4proto tcp counter accept comment "meshnet:nat.x"', 3)
+
+
+@pytest.mark.parametrize(
+    "expressions",
+    [
+        (made("limit", _1=big(5, 8)),),
+        (meta(2), cmp(EQ, host(1))),
+        (payload(1, 16, 4), cmp(EQ, bytes(4))),
+        (*TCP, payload(2, 4, 2), cmp(EQ, bytes(2))),
+        (*IPV4, payload(1, 8, 1), cmp(EQ, b"\x01")),
+        (*IPV4, payload(1, 16, 4), bitwise(b"\xff\x0f\0\0", bytes(4)), cmp(EQ, bytes(4))),
+        (meta(3), bitwise(host(0xF), host(0xF)), cmp(EQ, bytes(4))),
+        (meta(3), bitwise(host(0xF), host(0x3)), made("meta", _2=big(3), _3=big(1))),
+        (meta(3), made("lookup", _1=b"set\0", _2=big(1))),
+        (made("socket", _1=big(2), _2=big(1)), cmp(EQ, b"\x01")),
+        (made("tproxy", _1=big(2), _2=big(1), _3=big(1)),),
+        (made("immediate", _1=big(0), _2=attribute(2, attribute(1, struct.pack("!i", -1)))),),
+        (made("immediate"),),
+    ],
+)
+def test_what_we_never_write_is_told_as_that(expressions):
+    """Whatever it does, it can't pass for a rule of ours."""
+    assert UNKNOWN in words(*expressions)
+
+
+@pytest.mark.parametrize(("operation", "said"), [(GTE, "tcp dport >= 80"), (LTE, "")])
+def test_half_a_range(operation, said):
+    found = words(*TCP, payload(2, 2, 2), cmp(operation, big(80, 2)), COUNTER)
+    assert said in found
+    assert said or UNKNOWN in found
+
+
+def numbers(*points):
+    return tuple((big(number, 2), 0 if begins else 1) for number, begins in points)
+
+
+def set_of(*points, key_type=13, flags=4):
+    table = RawTable("t", "", 0, 1, (), (RawSet("s", key_type, flags, numbers(*points)),))
+    return understand(table).table
+
+
+@pytest.mark.parametrize(
+    ("points", "ranges"),
+    [
+        ((), ()),
+        (((0, False), (80, True), (81, False)), ((80, 80),)),
+        (((91, False), (80, True), (0, False)), ((80, 90),)),
+        (((0, True), (1, False)), ((0, 0),)),
+        (((80, True), (81, False), (81, True), (90, False)), ((80, 89),)),
+        (((80, True), (81, True), (90, False)), ((80, 89),)),
+        (((65535, True),), ((65535, 65535),)),
+        (((80, True),), ((80, 65535),)),
+    ],
+)
+def test_sets(points, ranges):
+    (found,) = set_of(*points).sets
+    assert (found.type, found.ranges) == ("inet_service", ranges)
+
+
+@pytest.mark.parametrize(("key_type", "flags"), [(13, 0), (13, 0x14), (9, 4)])
+def test_sets_of_another_kind_make_a_table_strange(key_type, flags):
+    found = set_of(key_type=key_type, flags=flags)
+    assert found.sets == () and found.more == ("set s",) and found.strange
+
+
+def test_tables():
+    chains = (RawChain("b", "route", 3, -150, 1), RawChain("a"))
+    raw = RawTable("t", "meshnet:table", 0, 2, chains, (), (RawRule("a", 1, "", (COUNTER,)),))
+    found = understand(raw)
+    assert [(chain.name, chain.head, chain.rules) for chain in found.table.chains] == [
+        ("a", "", ("counter",)),
+        ("b", "type route hook output priority -150; policy accept;", ()),
+    ]
+    assert found.packets == {("a", "counter"): 3}
+    assert not found.table.strange
+
+
+def test_what_else_a_table_may_have():
+    asleep = understand(RawTable("t", "", 1, 0)).table
+    assert asleep.more == ("flags 0x1",) and asleep.strange
+    assert understand(RawTable("t", "", 0, 2, (RawChain("a"),))).table.more == ("1 objects or flow tables",)
