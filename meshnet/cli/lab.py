@@ -173,7 +173,7 @@ def prefix_option(command: Any) -> Any:
 @click.option("--application", type=click.Choice(["echo", "nginx"]), default="echo", show_default=True)
 @click.option(
     "--backend",
-    type=click.Choice(["iptables-nft", "iptables-legacy"]),
+    type=click.Choice(["iptables-nft", "iptables-legacy", "nftables"]),
     default="iptables-nft",
     show_default=True,
     help="Who loads the rules.",

@@ -38,7 +38,11 @@ def moment(namespace: Namespace) -> Moment:
 
 
 def counters(namespace: Namespace, backend: LabBackend, family: Family) -> tuple[str, ...]:
-    """The rules that met a packet, with their counts, as iptables-save prints them."""
+    """The rules that met a packet, with their counts, as iptables-save or nft print them."""
+    if backend == "nftables":
+        with namespace.entered():
+            lines = _lines(["nft", "list", "ruleset"], 10_000)
+        return tuple(line for line in lines if "counter packets" in line and "counter packets 0 " not in line)
     with namespace.entered():
         text = Xtables("legacy" if backend == "iptables-legacy" else "nft").save(family, counters=True)
     met = []
@@ -51,11 +55,11 @@ def counters(namespace: Namespace, backend: LabBackend, family: Family) -> tuple
     return tuple(met)
 
 
-def _lines(argv: list[str]) -> tuple[str, ...]:
+def _lines(argv: list[str], most: int = MOST_LINES) -> tuple[str, ...]:
     try:
         ran = run(argv, timeout=10.0)
     except MissingToolError:
         return ()
     lines = [" ".join(line.split()) for line in ran.out.splitlines() if line.strip()]
-    rest = len(lines) - MOST_LINES
-    return (*lines[:MOST_LINES], *([f"… and {rest} more"] if rest > 0 else []))
+    rest = len(lines) - most
+    return (*lines[:most], *([f"… and {rest} more"] if rest > 0 else []))

@@ -24,7 +24,7 @@ HEAD = "apiVersion: meshnet/v1\nkind: Interception\n"
 PLACES = tuple(ADDRESSES)
 TRANSPORTS = ("tcp", "udp")
 WAYS = ("direct", "inbound", "outbound", "both")
-BACKENDS = ("iptables-legacy", "iptables-nft")
+BACKENDS = ("iptables-legacy", "iptables-nft", "nftables")
 
 
 def shipped() -> tuple[Scenario, ...]:

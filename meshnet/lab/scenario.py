@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     SidecarKind = Literal["embedded", "envoy", "none"]
     ApplicationKind = Literal["echo", "nginx", "zookeeper", "none"]
     Listens = Literal["any", "pod", "loopback"]
-    LabBackend = Literal["iptables-legacy", "iptables-nft"]
+    LabBackend = Literal["iptables-legacy", "iptables-nft", "nftables"]
     Through = Literal["", "direct", "inbound", "outbound", "both", "dns"]
 
 APPLICATION_ID = 1000
@@ -101,7 +101,7 @@ class Variant:
     application: Application = Application()
     sysctls: tuple[tuple[str, int], ...] = ()
     families: tuple[Family, ...] = (4, 6)
-    backends: tuple[LabBackend, ...] = ("iptables-legacy", "iptables-nft")
+    backends: tuple[LabBackend, ...] = ("iptables-legacy", "iptables-nft", "nftables")
     steps: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--meshnet-backend`` and ``--meshnet-sidecar``."""
     group = parser.getgroup("meshnet")
-    backends, sidecars = ("iptables-nft", "iptables-legacy"), ("auto", "envoy", "embedded")
+    backends, sidecars = ("iptables-nft", "iptables-legacy", "nftables"), ("auto", "envoy", "embedded")
     group.addoption("--meshnet-backend", choices=backends, default=backends[0], help="Who loads the rules of pods.")
     group.addoption("--meshnet-sidecar", choices=sidecars, default=sidecars[0], help="Which sidecar pods get.")
 
