@@ -4,13 +4,18 @@ WORKERS ?= 2
 SEED ?= 1
 FLOWS ?= 20000
 
-.PHONY: setup demo fuzz test test-long lint docs bench bench-cni bench-datapath cni-binary clean
+.PHONY: setup demo lab fuzz test test-long lint docs bench bench-cni bench-datapath cni-binary clean
 
 setup:
 	bash scripts/setup.sh
 
 demo: setup
 	$(PYTHON) -m meshnet demo
+
+# Every scenario of docs/lab.md, and a page that shows them: REPORT/index.html.
+REPORT ?= build/lab
+lab: setup
+	$(PYTHON) -m meshnet lab run --all --report $(REPORT)
 
 test: setup
 	$(PYTHON) -m pytest -n $(WORKERS) -m "not long" tests

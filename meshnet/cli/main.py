@@ -24,11 +24,13 @@ COMMANDS = {
     "completion": ("meshnet.cli.completion", "completion", "Print the completion script of a shell."),
     "demo": ("meshnet.cli.demo", "demo", "Show which client address an application sees, four ways, both families."),
     "diff": ("meshnet.cli.namespace", "diff", "Show what differs between a spec and a namespace; exit 1 if anything."),
+    "envoy": ("meshnet.cli.envoy", "envoy", "Print Envoy's bootstrap for a spec, or Istio's EnvoyFilter."),
     "explain": (
         "meshnet.cli.explain",
         "explain",
         "Tell what happens to a packet, and why, for a spec or for anybody's saved rules.",
     ),
+    "lab": ("meshnet.cli.lab", "lab", "Reproduce the original-source bugs and their cures with real servers."),
     "init-container": ("meshnet.cli.cni", "init_container", "Print the part of a Pod that writes its rules by itself."),
     "remove": ("meshnet.cli.namespace", "remove", "Take everything of meshnet out of a namespace; needs no spec."),
     "schema": ("meshnet.cli.program", "schema", "Print the JSON Schema of a spec."),
