@@ -4,11 +4,7 @@ WORKERS ?= 2
 SEED ?= 1
 FLOWS ?= 20000
 
-<<<<<<< HEAD
-.PHONY: setup demo lab fuzz test test-long lint docs bench clean
-=======
-.PHONY: setup demo fuzz test test-long lint docs bench bench-datapath clean
->>>>>>> main
+.PHONY: setup demo lab fuzz test test-long lint docs bench bench-cni bench-datapath cni-binary clean
 
 setup:
 	bash scripts/setup.sh
@@ -46,6 +42,12 @@ bench: setup
 bench-datapath: setup
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'matplotlib>=3.7'
 	$(PYTHON) scripts/bench_datapath.py
+
+cni-binary: setup
+	$(PYTHON) scripts/pack/cni_binary.py
+
+bench-cni: cni-binary
+	$(PYTHON) -I scripts/bench_cni.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -3,16 +3,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-<<<<<<< HEAD
-wanted=(iptables nftables iproute2 conntrack util-linux procps python3 python3-venv python3-dev gcc libc6-dev
+wanted=(iptables nftables ipset iproute2 conntrack util-linux procps python3 python3-venv python3-dev gcc libc6-dev
     libxtables-dev)
-# The lab's servers, and the browser that its page is tried in. MESHNET_SETUP=small leaves them out.
+# The lab's servers and the browser that its page is tried in; the neighbours of the plugin's chain and the runtimes that
+# drive it. MESHNET_SETUP=small leaves them out.
 if [ "${MESHNET_SETUP:-}" != small ]; then
     wanted+=(nginx-light zookeeper default-jre-headless chromium tcpdump)
+    wanted+=(containernetworking-plugins podman conmon containerd runc busybox-static openssl)
 fi
-=======
-wanted=(iptables nftables ipset iproute2 conntrack util-linux python3 python3-venv python3-dev gcc libc6-dev libxtables-dev)
->>>>>>> main
 missing=()
 for package in "${wanted[@]}"; do
     dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")

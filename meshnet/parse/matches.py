@@ -59,7 +59,7 @@ ADDRESS_TYPES = (
 
 def own(option: Option, family: Family) -> list[Condition]:
     """The conditions of one option of the rule itself; the address options are read by ``addresses``."""
-    (text,) = option.values or ("",)
+    text = option.values[0] if option.values else ""
     match option.name:
         case "-p":
             return _protocol(text, option)
@@ -101,9 +101,11 @@ def _protocol(text: str, option: Option) -> list[Condition]:
 
 def read_match(found: Block, family: Family) -> list[Condition]:
     reader = READERS.get(found.name)
+    if found.flag == "-p" and found.name not in OF_PROTOCOLS:
+        if found.options:
+            raise Malformed(f"a match (-m) before {found.options[0].name}")
+        return []
     if reader is None:
-        if found.flag == "-p":
-            return [UnknownMatch(found.words())] if found.options else []
         return [UnknownMatch(found.words())]
     try:
         return reader(list(found.options), family)
@@ -305,6 +307,9 @@ def _range(options: list[Option], family: Family) -> list[Condition]:
         )
     return made
 
+
+OF_PROTOCOLS = (*WITH_PORTS, "icmp", "1", "icmp6", "icmpv6", "ipv6-icmp", "58", "6", "17")
+"""Protocols whose own match comes with ``-p``."""
 
 READERS: dict[str, Reader] = {
     **dict.fromkeys(WITH_PORTS, _transport),

@@ -116,8 +116,8 @@ class _Reader:
         self._current = self._tables.setdefault(name, _Table(name))
 
     def _chain(self, table: _Table, line: str) -> None:
-        name, policy, *counters = [*line[1:].split(), ""]
-        if not name or policy not in ("-", "ACCEPT", "DROP", "QUEUE") or len(counters) > 2:
+        name, policy, *counters = [*line[1:].split(), "", ""]
+        if not name or policy not in ("-", "ACCEPT", "DROP", "QUEUE") or len(counters) > 3:
             raise Malformed("a chain as in :NAME ACCEPT [0:0] or :NAME - [0:0]")
         table.declare(name, "" if policy == "-" else policy)
 

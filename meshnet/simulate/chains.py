@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from meshnet.simulate.targets import Act, Work
 
 
+MOST_DEPTH = 200
+"""Of chains that call each other. nft allows 16 (NFT_JUMP_STACK_SIZE), and no rule set in use comes near that."""
+
+
 class Chain:
     """``policy`` is the verdict at the end of a built-in chain, None for any other."""
 
@@ -100,6 +104,17 @@ def _problems(table: HeldTable) -> Iterator[str]:
     circle = _circle(calls)
     if circle:
         yield f"table {table.name}: its chains lead in a circle: {' -> '.join(circle)}"
+    elif _deepest(calls) > MOST_DEPTH:
+        yield f"table {table.name}: its chains call each other more than {MOST_DEPTH} deep"
+
+
+def _deepest(calls: dict[str, list[str]]) -> int:
+    """How many chains call one another in a row at most, where none leads in a circle."""
+    level, depth = set(calls), 0
+    while level and depth <= MOST_DEPTH:
+        level = {to for name in level for to in calls.get(name, ())}
+        depth += 1
+    return depth
 
 
 def _circle(calls: dict[str, list[str]]) -> list[str]:

@@ -84,7 +84,7 @@ def spec_of(dialect: str) -> Spec:
     return linkerd.spec_of(LINKERD.split()).spec if dialect == "linkerd" else kuma.spec_of(KUMA).spec
 
 
-@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy"])
+@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy", "nftables"])
 @pytest.mark.parametrize("dialect", FLOWS)
 def test_flows(pod: Pod, listeners: Listeners, dialect: str, backend: str) -> None:
     pod.second()

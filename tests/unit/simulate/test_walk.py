@@ -370,6 +370,13 @@ def test_broadcasts_and_names_of_links() -> None:
             "table filter: its chains lead in a circle: A -> B -> A",
         ),
         ((":A - [0:0]", "-A A -j A"), "table filter: its chains lead in a circle: A -> A"),
+        (
+            (
+                *(f":D{number} - [0:0]" for number in range(300)),
+                *(f"-A D{number} -j D{number + 1}" for number in range(299)),
+            ),
+            "table filter: its chains call each other more than 200 deep",
+        ),
         ((":A - [0:0]", ":INPUT ACCEPT", "-A A -j INPUT"), "leads to the built-in chain INPUT"),
     ],
 )
