@@ -7,6 +7,7 @@ from typing import Any
 
 from meshnet.lab.picture import picture
 from meshnet.lab.report import NO_WORD
+from meshnet.lab.topology import place_of
 
 MOST_PICTURES = 4
 STYLE = """
@@ -87,14 +88,15 @@ def telling(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows whose pictures say something new: one of each outcome, those that differ from what is expected first."""
     chosen: dict[str, dict[str, Any]] = {}
     for record in sorted(records, key=lambda item: bool(item["ok"])):
-        way = record["name"].rpartition(" ipv")[0].rpartition(" ")[0]
-        chosen.setdefault(f"{way if len(records) < 9 else ''} {_sorted_words(record)}", record)
+        way = record["name"].rpartition(" ipv")[0].rpartition(" ")[0]  # the variant, where there are backends
+        chosen.setdefault(f"{way} {_words(record)}", record)
     return list(chosen.values())[:MOST_PICTURES]
 
 
-def _sorted_words(record: dict[str, Any]) -> str:
-    """The outcome without its family: one picture of IPv4 or IPv6 tells the other."""
-    return "|".join(word if word.isalpha() else word.rpartition(", ")[2] for word in record["measured"].values())
+def _words(record: dict[str, Any]) -> str:
+    """The outcome with places for addresses: a picture of IPv4 tells that of IPv6 as well."""
+    parts = (word.partition(", ") for word in record["measured"].values())
+    return "|".join(f"{place_of(seen)} {way}" for seen, _, way in parts)
 
 
 def _rows(record: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from meshnet.lab.scenario import Row, Scenario
+    from meshnet.lab.story import Arrow
 
 AT_ONCE = 3
 ROW_SECONDS = 150.0
@@ -194,23 +195,24 @@ def record_of(outcome: Outcome) -> dict[str, Any]:
             "failed": outcome.counts.failures,
         },
         "packets": len(outcome.frames),
-        "arrows": [
-            {
-                "at": round(arrow.at, 3),
-                "from": arrow.source,
-                "to": arrow.target,
-                "interface": arrow.interface,
-                "kind": arrow.kind,
-                "text": arrow.text,
-                "wrong": arrow.wrong,
-            }
-            for arrow in arrows
-        ],
+        "arrows": [_arrow_data(arrow) for arrow in arrows],
         "left_out": left_out,
         "sockets": list(moment.sockets) if moment else [],
         "tracked": list(moment.tracked) if moment else [],
         "counters": list(outcome.counters),
         "logs": {} if outcome.ok else logs,
+    }
+
+
+def _arrow_data(arrow: Arrow) -> dict[str, Any]:
+    return {
+        "at": round(arrow.at, 3),
+        "from": arrow.source,
+        "to": arrow.target,
+        "interface": arrow.interface,
+        "kind": arrow.kind,
+        "text": arrow.text,
+        "wrong": arrow.wrong,
     }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLE = ROOT / "docs" / "examples" / "test_pod.py"
+EXAMPLE = ROOT / "docs" / "testing" / "test_pod.py"
 
 
 @pytest.fixture(scope="module")
