@@ -42,6 +42,7 @@ bench: setup
 bench-datapath: setup
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'matplotlib>=3.7'
 	$(PYTHON) scripts/bench_datapath.py
+	$(PYTHON) scripts/bench_latency.py
 
 cni-binary: setup
 	$(PYTHON) scripts/pack/cni_binary.py

@@ -80,7 +80,7 @@ Found = dict[tuple[str, str, int], float]
 
 
 def measured(load: str, lengths: list[int], rounds: int, seconds: float) -> Found:
-    """The median of each rate's rounds, and the best of each stream's, by measure, rules and length."""
+    """The median of each measure's rounds, by measure, rules and length."""
     taken: dict[tuple[str, str, int], list[float]] = {}
     with netns.unnamed() as client, netns.unnamed() as pod:
         cable(client, pod)
@@ -93,12 +93,22 @@ def measured(load: str, lengths: list[int], rounds: int, seconds: float) -> Foun
                     put(pod, rules, length)
                     for measure, rate in rates(load, client, pod, seconds).items():
                         taken.setdefault((measure, rules, length), []).append(rate)
-    # A stream shares the memory's bandwidth with everybody, so that rounds differ by a fifth whatever the rules are.
-    return {key: max(values) if key[0] == "stream" else statistics.median(values) for key, values in taken.items()}
+    return {key: statistics.median(values) for key, values in taken.items()}
 
 
 def first() -> None:
-    """In a child: ahead of every other process, where that is allowed."""
+    """In a child: a client, on the first processor."""
+    ahead(min(os.sched_getaffinity(0)))
+
+
+def second() -> None:
+    """In a child: a server, on the last processor. Left to the scheduler, both are on one now and on two then."""
+    ahead(max(os.sched_getaffinity(0)))
+
+
+def ahead(processor: int) -> None:
+    """On one processor, ahead of every other process where that is allowed."""
+    os.sched_setaffinity(0, {processor})
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
 
@@ -118,7 +128,7 @@ def cable(client: Namespace, pod: Namespace) -> None:
 def served(load: str, namespace: Namespace) -> Iterator[None]:
     with namespace.entered():
         server = subprocess.Popen(
-            (load, "serve", str(ACCEPT), str(SINK)), stdout=subprocess.PIPE, text=True, preexec_fn=first
+            (load, "serve", str(ACCEPT), str(SINK)), stdout=subprocess.PIPE, text=True, preexec_fn=second
         )
     try:
         assert server.stdout is not None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from meshnet.model.cidr import Family
     from meshnet.model.flow import Flow
     from meshnet.model.story import Story
+    from meshnet.model.trace import Proxies
 
     F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,7 +117,8 @@ def subject_of(spec: str | None, rules: str | None, rules6: str | None, families
     return simulated.of_document(read_document(spec), families)
 
 
-def _proxies(subject: Subject, given: dict[str, Any]) -> Any:
+def proxies_of(subject: Subject, given: dict[str, Any]) -> Proxies:
+    """The sidecar's ports: the flags', or the subject's."""
     from meshnet.model.ports import PortRange
     from meshnet.model.value import replace
 
@@ -138,7 +140,7 @@ def _packet(subject: Subject, given: dict[str, Any], svg: str | None, form: str)
 
     host = host_for(subject, given, bool(given["route_localnet"]))
     flow = flow_of(given, host)
-    trace = Pod(subject.rules, host, _proxies(subject, given)).walk(flow)
+    trace = Pod(subject.rules, host, proxies_of(subject, given)).walk(flow)
     if svg is not None:
         from meshnet.render.picture import picture
 
@@ -189,7 +191,7 @@ def _told(subject: Subject, given: dict[str, Any]) -> tuple[Flow, Story, tuple[s
             Listener("sidecar", "tcp", port, None, None, conduct.transparent, conduct.uid, conduct.gid)
             for port in (conduct.inbound_port, conduct.outbound_port)
         )
-        pod = Pod(subject.rules, replace(host, listeners=sidecar), _proxies(subject, given))
+        pod = Pod(subject.rules, replace(host, listeners=sidecar), proxies_of(subject, given))
         told.append((setting, flow, converse(pod, flow, conduct)))
     told.sort(key=lambda item: worst.index(item[2].disposition) if item[2].disposition in worst else len(worst))
     setting, flow, story = told[0]

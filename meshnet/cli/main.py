@@ -24,6 +24,11 @@ COMMANDS = {
     "completion": ("meshnet.cli.completion", "completion", "Print the completion script of a shell."),
     "demo": ("meshnet.cli.demo", "demo", "Show which client address an application sees, four ways, both families."),
     "diff": ("meshnet.cli.namespace", "diff", "Show what differs between a spec and a namespace; exit 1 if anything."),
+    "doctor": (
+        "meshnet.cli.doctor",
+        "doctor",
+        "Say what is wrong with rules: loops, lost replies, rules that nothing reaches.",
+    ),
     "envoy": ("meshnet.cli.envoy", "envoy", "Print Envoy's bootstrap for a spec, or Istio's EnvoyFilter."),
     "explain": (
         "meshnet.cli.explain",
@@ -42,7 +47,7 @@ COMMANDS = {
 EXIT_CODES = """\b
 Exit codes:
   0  fine
-  1  a negative finding: drift, a probe that landed elsewhere, a difference
+  1  a negative finding: drift, a probe that landed elsewhere, a difference, a doctor's finding
   2  wrong usage, or a wrong spec
   3  the kernel or a tool refused
   4  not permitted, or not supported here"""

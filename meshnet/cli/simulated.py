@@ -226,7 +226,8 @@ def conduct_for(subject: Subject, given: dict[str, Any], family: Family) -> tupl
             transparent=spec.inbound.mode == "tproxy",
             bind=None if spec.inbound.original_source else spec.passthrough.of(family).network,
             spoofs=spec.inbound.original_source,
-            mark=spec.marks.inbound if spec.inbound.original_source else spec.sidecar.mark or 0,
+            mark=spec.marks.inbound if spec.inbound.original_source else 0,
+            own_mark=spec.sidecar.mark or 0,
         )
     else:
         conduct = _seen(subject.of(family), family)
@@ -237,7 +238,8 @@ def conduct_for(subject: Subject, given: dict[str, Any], family: Family) -> tupl
         ids["gid"] = given["sidecar_gid"]
     conduct = replace(_way_of_dialling(conduct, given, family), **ids)
     way = "keeps the client's address" if conduct.spoofs else "binds an address of its own" if conduct.bind else "dials"
-    marked = f", mark {conduct.mark:#x}" if conduct.mark else ""
+    mark = conduct.mark or conduct.own_mark
+    marked = f", mark {mark:#x}" if mark else ""
     reason = "as the spec says" if spec is not None else "as far as the rules tell; see --sidecar, --uid and --gid"
     return conduct, (f"the sidecar runs under uid {conduct.uid}, gid {conduct.gid} and {way}{marked}: {reason}",)
 
@@ -266,26 +268,26 @@ def _way_of_dialling(conduct: Conduct, given: dict[str, Any], family: Family) ->
 
 
 def _seen(held: RuleSet, family: Family) -> Conduct:
-    """The sidecar that rules provide for: the owner that they name first, and the client's address if they give a
-    connection's mark back to its answers."""
+    """The sidecar that rules provide for: the owner that they name first, and the client's address if they save a mark
+    on a connection or give it back, even if half of that is missing: then it is what they are meant to do."""
     from meshnet.model import names
     from meshnet.model.cidr import read_address
-    from meshnet.model.ruleset import OwnerIs, RestoreConnectionMark
+    from meshnet.model.ruleset import OwnerIs, RestoreConnectionMark, SaveConnectionMark
 
     rules = [rule for table in held.tables for chain in table.chains for rule in chain.rules]
     owners = [item for rule in rules for item in rule.conditions if isinstance(item, OwnerIs)]
     uid = next((item.uid.first for item in owners if item.uid is not None), names.SIDECAR_ID)
     gid = next((item.gid.first for item in owners if item.gid is not None), uid)
     marks = tproxy_marks(held)
-    restores = any(isinstance(rule.action, RestoreConnectionMark) for rule in rules)
+    keeps = any(isinstance(rule.action, RestoreConnectionMark | SaveConnectionMark) for rule in rules)
     mark = marks[0].number if marks else _connection_mark(rules)
     passthrough = read_address(names.PASSTHROUGH4 if family == 4 else names.PASSTHROUGH6)[1]
     return Conduct(
         uid,
         gid,
-        bind=None if restores else passthrough,
-        spoofs=restores,
-        mark=mark if restores else 0,
+        bind=None if keeps else passthrough,
+        spoofs=keeps,
+        mark=mark if keeps else 0,
         transparent=True,
     )
 

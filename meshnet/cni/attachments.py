@@ -81,8 +81,10 @@ class Attachments:
         return next((item for item in found if item is not None), None)
 
     def drop(self, network: str, container: str, interface: str) -> None:
-        for name in self._named(network, container, interface):
-            _remove(f"{self.folder}/{network}/{name}")
+        """Forget an attachment; without a network's name, as half a configuration has none, in all of them."""
+        for place in [network] if network else _listed(self.folder):
+            for name in self._named(place, container, interface):
+                _remove(f"{self.folder}/{place}/{name}")
 
     def of_network(self, network: str) -> Iterator[Attachment]:
         """The attachments of a network; half-written files of a killed plugin are swept on the way."""
@@ -95,17 +97,18 @@ class Attachments:
                 yield found
 
     def others_in(self, device: int, inode: int, mine: tuple[str, str, str]) -> list[Attachment]:
-        """Who else has rules in a namespace; ``mine`` is (network, container, interface)."""
+        """Who else has rules in a namespace; ``mine`` is (network, container, interface), the first may be empty."""
         found = []
         for network in _listed(self.folder):
             for name in _listed(f"{self.folder}/{network}"):
                 parts = _parts(name)
-                if parts[:2] == (str(device), str(inode)) and (network, *parts[2:]) != mine:
+                same = parts[2:] == mine[1:] and mine[0] in ("", network)
+                if parts[:2] == (str(device), str(inode)) and not same:
                     found.append(self._read(f"{self.folder}/{network}/{name}"))
         return [item for item in found if item is not None]
 
     def _named(self, network: str, container: str, interface: str) -> list[str]:
-        names = _listed(f"{self.folder}/{network}") if network else []
+        names = _listed(f"{self.folder}/{network}")
         return [name for name in names if _parts(name)[2:] == (container, interface)]
 
     def _read(self, path: str) -> Attachment | None:

@@ -7,7 +7,7 @@ which order, so that a pod that can't be meant waits for nobody.
 from __future__ import annotations
 
 from meshnet.cni.podinfo import from_annotations, pod_name
-from meshnet.cni.protocol import BAD_CONFIG, BAD_ENVIRONMENT, POD_REFUSED, CniError
+from meshnet.cni.protocol import BAD_CONFIG, POD_REFUSED, CniError
 from meshnet.model.errors import SpecError
 from meshnet.model.value import replace, value
 
@@ -31,7 +31,7 @@ class Decision:
 
 def decide(config: Config, call: Call) -> Decision:
     """Whether and how a pod is intercepted. CniError: 102 for a pod whose words are wrong, 11 for an API that is away,
-    4 for a runtime that names no pod, 7 for an ``interception`` that is no spec, 50 for a kubeconfig that is none."""
+    4 for half a pod's name, 7 for an ``interception`` that is no spec, 50 for a kubeconfig that is none."""
     name = pod_name(call)
     pod = str(name) if name else ""
     if name is not None:
@@ -43,7 +43,8 @@ def decide(config: Config, call: Call) -> Decision:
     annotations = config.annotations
     if config.kubeconfig:
         if name is None:
-            raise CniError(BAD_ENVIRONMENT, "CNI_ARGS has no K8S_POD_NAMESPACE and K8S_POD_NAME: which pod is it?")
+            # Somebody else's container on the node: podman and its like take their networks from the same folder.
+            return Decision(None, "the runtime names no pod (K8S_POD_NAMESPACE and K8S_POD_NAME in CNI_ARGS)")
         from meshnet.cni.kubernetes import Api, read_kubeconfig
         from meshnet.spec.dialects.istio_annotations import STATUS
 

@@ -105,6 +105,8 @@ def delete(call: Call, config: Config, journal: Journal) -> str:
     except OwnNamespace:
         raise
     except CniError as error:
+        if error.code not in (UNKNOWN_CONTAINER, BAD_NAMESPACE):
+            raise
         journal.debug(f"{call.container}: {error.message}")
         namespace = None
     if namespace is not None:

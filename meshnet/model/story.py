@@ -16,8 +16,8 @@ class Conduct:
     """How a sidecar runs and how it passes an inbound connection on.
 
     ``dials`` is (address, port), or None for where the client wanted to go. ``bind`` is the source address that it
-    takes; ``spoofs`` that it takes the client's, with ``mark`` on the socket. ``transparent`` listeners can be
-    reached by TPROXY.
+    takes; ``spoofs`` that it takes the client's, with ``mark`` on the socket; ``own_mark`` is on all its other calls.
+    ``transparent`` listeners can be reached by TPROXY.
     """
 
     uid: int = names.SIDECAR_ID
@@ -30,6 +30,7 @@ class Conduct:
     bind: int | None = None
     spoofs: bool = False
     mark: int = 0
+    own_mark: int = 0
 
 
 @value

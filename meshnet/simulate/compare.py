@@ -18,7 +18,7 @@ from meshnet.simulate.merge import merged
 from meshnet.simulate.packet import ACK, SYN, TCP, Packet, Sock
 from meshnet.simulate.space import Dimension, Questions
 from meshnet.simulate.walk import Pod
-from meshnet.simulate.watched import Watch, WatchedPod
+from meshnet.simulate.watched import FIRST, Watch, WatchedPod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from meshnet.model.cidr import Family
     from meshnet.model.flow import Way
-    from meshnet.model.host import Host
+    from meshnet.model.host import AddressSet, Host
     from meshnet.model.trace import Trace
     from meshnet.simulate.walk import Arrival
     from meshnet.simulate.watched import Region
@@ -73,8 +73,8 @@ def compare(one: Side, other: Side) -> Compared:
     regions = 0
     ways: tuple[Way, ...] = ("in", "out")
     for way in ways:
-        for link in _ways_out(one, other):
-            explored = _Exploration(one, other, way, link)
+        for link in ways_out(one, other):
+            explored = Exploration(one, other, way, link)
             found = explored.run()
             regions += explored.regions
             if found is not None:
@@ -82,22 +82,22 @@ def compare(one: Side, other: Side) -> Compared:
     return Compared(None, regions)
 
 
-def _ways_out(one: Side, other: Side) -> list[str]:
+def ways_out(one: Side, other: Side) -> list[str]:
     """The interfaces by which a packet may leave: the pod's own, and each that a rule names."""
     questions = Questions((one.rules, other.rules), one.host, one.rules.family)
     named = [name for name in questions.out_links if name != "lo"]
     return list(dict.fromkeys(("eth0", *named)))
 
 
-class _Exploration:
+class Exploration:
     """One way, in or out, with one link that the default route leads to."""
 
     def __init__(self, one: Side, other: Side, way: Way, link: str) -> None:
         self.way = way
         self.family = one.rules.family
         self.regions = 0
-        small, sets = merged(one.rules, "one ")
-        small_other, sets_other = merged(other.rules, "other ")
+        small, sets = self.small(one.rules, "one ")
+        small_other, sets_other = self.small(other.rules, "other ")
         self._hosts = [
             _with_links(replace(side.host, sets=(*side.host.sets, *sets, *sets_other)), one, other, link)
             for side in (one, other)
@@ -115,6 +115,14 @@ class _Exploration:
             for rules, host in zip((small, small_other), self._hosts, strict=True)
         ]
 
+    def small(self, rules: RuleSet, prefix: str) -> tuple[RuleSet, tuple[AddressSet, ...]]:
+        """The rules that are walked, and the sets that they name besides the namespace's own."""
+        return merged(rules, prefix)
+
+    def states(self, named: set[str]) -> list[tuple[str, bool, str]]:
+        """(state, in reply, translated end). NEW is first, as the most ordinary one."""
+        return _states(named)
+
     def _classes(self, questions: Questions) -> dict[str, Dimension]:
         family = self.family
         mine = self._hosts[0].link("eth0")
@@ -131,7 +139,7 @@ class _Exploration:
             "port": space.ports(questions, "destination", (80, 443, 53)),
             "mark": space.marks(questions),
             "connmark": space.marks(questions),
-            "state": _states(questions.states),
+            "state": self.states(questions.states),
             "socket": [space.NO_SOCKET, space.PLAIN_SOCKET, space.TRANSPARENT_SOCKET],
         }
         if inward:
@@ -144,26 +152,35 @@ class _Exploration:
             found[" ".join(words)] = [False, True]
         return {name: Dimension(name, values) for name, values in found.items()}
 
-    def run(self) -> Difference | None:
+    def regions_of(self) -> Iterator[dict[str, Any]]:
+        """One packet of each kind. Whoever asks for the next one has walked this one: a walk is what tells which kinds
+        are left."""
         watch = self._watch
         stack: list[Region] = [{name: item.everything for name, item in self._dimensions.items()}]
-        plainest: dict[str, Any] = {}
-        least = (len(self._dimensions) + 1, 0)
         while stack:
-            chosen = watch.begin(stack.pop())
-            ends = [_outcome(self._walk(pod, chosen)) for pod in self._pods]
+            yield watch.begin(stack.pop())
             self.regions += 1
-            if ends[0] != ends[1] and (oddness := self._oddness(chosen)) < least:
-                plainest, least = dict(chosen), oddness
             stack += watch.later
             watch.later = []
+
+    def walk(self, chosen: dict[str, Any]) -> Arrival:
+        """A packet's way through the one side."""
+        return self._walk(self._pods[0], chosen)
+
+    def run(self) -> Difference | None:
+        plainest: dict[str, Any] = {}
+        least = (len(self._dimensions) + 1, 0)
+        for chosen in self.regions_of():
+            ends = [_outcome(self._walk(pod, chosen)) for pod in self._pods]
+            if ends[0] != ends[1] and (oddness := self._oddness(chosen)) < least:
+                plainest, least = dict(chosen), oddness
         return self._difference(plainest) if plainest else None
 
     def _walk(self, pod: Pod, chosen: dict[str, Any]) -> Arrival:
         pod.forget()
         state, reply, translated = chosen["state"]
         protocol = chosen["protocol"]
-        flags = 0 if protocol != TCP else SYN if state == "NEW" else ACK
+        flags = 0 if protocol != TCP else SYN if chosen["state"] == FIRST else ACK
         ported = protocol in (TCP, 17, 33, 132, 136)
         packet = Packet(
             self.family,
@@ -268,8 +285,7 @@ class _Exploration:
 
 
 def _states(named: set[str]) -> list[tuple[str, bool, str]]:
-    """(state, in reply, translated end). NEW is first, as the most ordinary one."""
-    found = [("NEW", False, ""), ("ESTABLISHED", False, ""), ("ESTABLISHED", True, "")]
+    found = [FIRST, ("ESTABLISHED", False, ""), ("ESTABLISHED", True, "")]
     found += [(state, False, "") for state in ("RELATED", "INVALID", "UNTRACKED")]
     return [
         *found,

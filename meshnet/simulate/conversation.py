@@ -216,7 +216,7 @@ class _Conversation:
         to = conduct.dials if inbound and conduct.dials is not None else made.dialled
         spoofs = inbound and conduct.spoofs
         bind = conduct.bind if inbound else None
-        mark = conduct.mark if spoofs else 0
+        mark = conduct.mark if spoofs else conduct.own_mark
         assert made.sock is not None and made.sock.peer is not None
         source = made.sock.peer if spoofs else bind if bind is not None else self._own_source(to[0], mark)
         done = (made.name, to, source)

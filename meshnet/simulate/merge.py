@@ -38,14 +38,17 @@ FEWEST = 3
 """Below this many a set saves nothing."""
 
 
-def merged(held: RuleSet, prefix: str) -> tuple[RuleSet, tuple[AddressSet, ...]]:
-    """The rule set with runs of like rules as one each, and the sets that it names; ``prefix`` keeps names apart."""
+def merged(held: RuleSet, prefix: str, fewest: int = FEWEST) -> tuple[RuleSet, tuple[AddressSet, ...]]:
+    """The rule set with runs of like rules as one each, and the sets that it names; ``prefix`` keeps names apart.
+
+    A merged rule has the line of its run's first one.
+    """
     sets: list[AddressSet] = []
     tables = tuple(
         HeldTable(
             table.name,
             tuple(
-                HeldChain(chain.name, chain.policy, tuple(_rules(chain.rules, held.family, prefix, sets)))
+                HeldChain(chain.name, chain.policy, tuple(_rules(chain.rules, held.family, prefix, sets, fewest)))
                 for chain in table.chains
             ),
         )
@@ -54,17 +57,19 @@ def merged(held: RuleSet, prefix: str) -> tuple[RuleSet, tuple[AddressSet, ...]]
     return RuleSet(held.family, tables), tuple(sets)
 
 
-def _rules(rules: tuple[HeldRule, ...], family: Family, prefix: str, sets: list[AddressSet]) -> Iterator[HeldRule]:
+def _rules(
+    rules: tuple[HeldRule, ...], family: Family, prefix: str, sets: list[AddressSet], fewest: int
+) -> Iterator[HeldRule]:
     run: list[tuple[HeldRule, Condition | None]] = []
     key: object = None
     for rule in rules:
         rest, varying = _apart(rule, family)
         mine = (rest, type(varying), getattr(varying, "end", ""), rule.action) if varying is not None else None
         if mine is None or mine != key:
-            yield from _closed(run, family, prefix, sets)
+            yield from _closed(run, family, prefix, sets, fewest)
             run, key = [], mine
         run.append((rule, varying))
-    yield from _closed(run, family, prefix, sets)
+    yield from _closed(run, family, prefix, sets, fewest)
 
 
 def _apart(rule: HeldRule, family: Family) -> tuple[tuple[Condition, ...], Condition | None]:
@@ -91,9 +96,9 @@ def _is_prefix(mask: int, family: Family) -> bool:
 
 
 def _closed(
-    run: list[tuple[HeldRule, Condition | None]], family: Family, prefix: str, sets: list[AddressSet]
+    run: list[tuple[HeldRule, Condition | None]], family: Family, prefix: str, sets: list[AddressSet], fewest: int
 ) -> Iterator[HeldRule]:
-    if len(run) < FEWEST:
+    if len(run) < fewest:
         yield from (rule for rule, _ in run)
         return
     first, varying = run[0]

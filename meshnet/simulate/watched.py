@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     Region = dict[str, int]
 
 
+FIRST = (NEW, False, "")
+"""The state of an ordinary first packet, which for TCP is a SYN."""
+
+
 class Watch:
     """The region that the packet under way stands for, and the parts of it that had to be left for later."""
 
@@ -222,7 +226,7 @@ class WatchedPod(Pod):
             case PortsAre(end, spans, _):
                 return self._ports(end, spans, test)
             case FlagsAre():
-                return _noted(test, lambda _: watch.asked("state", "first", lambda state: bool(state[0] == NEW)))
+                return _noted(test, lambda _: watch.asked("state", "first", lambda state: bool(state == FIRST)))
             case ConnectionIs():
                 return _noted(test, self._state(item))
             case IcmpIs():
@@ -356,7 +360,8 @@ def _is_tracked(state: Any) -> bool:
 
 
 def _is_new(state: Any) -> bool:
-    return state[0] in (NEW, RELATED)
+    """Of the packets that nat's rules are asked about; what is related has a connection that nat is done with."""
+    return bool(state[0] == NEW)
 
 
 NOBODY = Packet(4, 0, 0, 0, 0, 0)

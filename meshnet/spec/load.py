@@ -8,7 +8,6 @@ from meshnet.model.value import value
 from meshnet.spec.decode import Decoder, find_line
 from meshnet.spec.nodes import Mapping, Scalar, node_of, shown
 from meshnet.spec.problem import refusal
-from meshnet.spec.tree import read_tree
 
 
 @value
@@ -53,6 +52,8 @@ def load_body(body: object, name: str) -> Document:
 
 def load_text(text: str, file: str) -> Document:
     """The document in YAML or JSON text; ``file`` is its name in messages. SpecError with all problems at once."""
+    from meshnet.spec.tree import read_tree  # for text alone: the plugin, whose specs are plain data, reads none
+
     decoder = Decoder()
     spec = decoder.document(read_tree(text, file))
     if decoder.problems:

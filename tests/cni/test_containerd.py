@@ -34,7 +34,7 @@ def test_a_container_s_traffic_is_captured(tmp_path: Path, kept: dict[str, str])
         try:
             wait = f"until ctr -a {folder}/socket version >/dev/null 2>&1; do sleep 0.1; done"
             machine.run("timeout", "30", "sh", "-c", wait)
-            listening = "(echo captured | nc -l -p 15001 > /tmp/said) & sleep 1"
+            listening = "((echo captured; sleep 2) | nc -l -p 15001 > /tmp/said) & sleep 1"
             calling = f"echo from-inside | nc -w 3 {OUTSIDE} 80; wait; cat /tmp/said"
             argv = ("ctr", "-a", f"{folder}/socket", "run", "--rm", "--cni", "--runc-binary", "runc")
             more = (

@@ -28,7 +28,8 @@ def test_a_container_s_traffic_is_captured(tmp_path: Path, kept: dict[str, str],
         assert address.startswith("10.99.0.")
 
         def listen(port: int, says: str) -> None:
-            script = f"echo {says} | nc -l -p {port} > /tmp/{says}"
+            # The sleep keeps the answer's end back: a caller that sees it may leave before it has said anything.
+            script = f"(echo {says}; sleep 2) | nc -l -p {port} > /tmp/{says}"
             podman("exec", "--detach", "--user", "1337:1337", "one", "sh", "-c", script)
             waiting = f"until grep -qi :{port:04x} /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"
             podman("exec", "one", "sh", "-c", waiting)

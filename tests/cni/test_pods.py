@@ -177,8 +177,15 @@ def test_wrong_annotations_fail_the_pod_and_are_named(by_pod: Made, api: FakeApi
     assert snapshot(pod) == before
 
 
-def test_a_runtime_that_names_no_pod_is_refused(by_pod: Made, pod: Namespace) -> None:
-    for arguments in ("", "K8S_POD_NAMESPACE=shop", "K8S_POD_NAMESPACE=../../nodes;K8S_POD_NAME=x"):
+def test_a_container_that_is_no_pod_starts_without_rules(by_pod: Made, api: FakeApi, pod: Namespace) -> None:
+    """podman on a node takes its networks from the same folder as kubelet's runtime."""
+    before = snapshot(pod)
+    add(by_pod(), pod, "IgnoreUnknown=1")
+    assert (snapshot(pod), api.requests) == (before, [])
+
+
+def test_half_a_pod_s_name_is_refused(by_pod: Made, pod: Namespace) -> None:
+    for arguments in ("K8S_POD_NAME=web", "K8S_POD_NAMESPACE=shop", "K8S_POD_NAMESPACE=../../nodes;K8S_POD_NAME=x"):
         with pytest.raises(Refused) as refused:
             add(by_pod(), pod, arguments)
         assert refused.value.code == 4
@@ -218,3 +225,14 @@ def test_del_needs_no_api_no_namespace_and_half_a_configuration(
     for where in ("", "/run/netns/cni-never-there", "/etc/hostname"):
         assert outcome("meshnet-cni", start("DEL", "meshnet-cni", json.dumps(by_pod()).encode(), "one", where)) == {}
     assert "ISTIO" not in "".join(snapshot(pod).values())
+
+
+def test_del_with_half_a_configuration_takes_the_rules_and_what_was_kept(
+    config: Made, pod: Namespace, kept: dict[str, str], tmp_path: Path
+) -> None:
+    before = snapshot(pod)
+    call("ADD", "meshnet-cni", config(), "one", path_of(pod))
+    done = start("DEL", "meshnet-cni", json.dumps(kept).encode(), "one", path_of(pod))
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert snapshot(pod) == before
+    assert not list((tmp_path / "state" / "net").iterdir())

@@ -9,12 +9,9 @@ import pytest
 from meshnet.apply.session import Session
 from meshnet.kernel.netns import where
 from meshnet.spec.dialects import kuma, linkerd
-from tests.netns import landing
 from tests.netns.landing import PLACES, call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from meshnet.model.spec import Spec
     from tests.netns.landing import Listeners
     from tests.netns.pods import Pod
@@ -70,14 +67,6 @@ FLOWS = {
         ("guest", "resolver", 53, {"transport": "udp"}, "dns-proxy"),
     ),
 }
-
-
-@pytest.fixture
-def listeners(pod: Pod) -> Iterator[Listeners]:
-    made = landing.usual(pod)
-    made.start()
-    yield made
-    made.stop()
 
 
 def spec_of(dialect: str) -> Spec:

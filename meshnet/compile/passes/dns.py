@@ -9,7 +9,14 @@ sidecar's queries and the resolvers' answers meet in the default zone, where no 
 from __future__ import annotations
 
 from meshnet.compile.draft import GUEST, OUT
-from meshnet.compile.phrases import DNS_TRANSPORTS, TO_DNS, TO_LOOPBACK_INTERFACE, dns_captured, identities
+from meshnet.compile.phrases import (
+    DNS_TRANSPORTS,
+    TO_DNS,
+    TO_LOOPBACK_INTERFACE,
+    captures_nobody,
+    dns_captured,
+    identities,
+)
 from meshnet.model.cidr import LOOPBACK
 from meshnet.model.names import ZONE_CAPTURED
 from meshnet.model.ports import PortRange
@@ -36,7 +43,7 @@ def sidecar_zones(draft: Draft) -> None:
 
 def query_zones(draft: Draft) -> None:
     """raw OUTPUT, last part, behind the exclusions: what the application asks."""
-    if not dns_captured(draft.spec):
+    if not dns_captured(draft.spec) or captures_nobody(draft.spec):
         return
     for transport in DNS_TRANSPORTS:
         _direct_zone(draft, transport)
@@ -44,7 +51,8 @@ def query_zones(draft: Draft) -> None:
 
 
 def capture(draft: Draft) -> None:
-    _redirect(draft, ("nat", OUT), "out")
+    if not captures_nobody(draft.spec):
+        _redirect(draft, ("nat", OUT), "out")
 
 
 def capture_guests(draft: Draft) -> None:

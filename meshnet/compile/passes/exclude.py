@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from meshnet.compile.draft import Draft
-    from meshnet.model.program import Match, Table
+    from meshnet.model.program import Match, Table, Transport
     from meshnet.model.spec import UserExclusion
 
 
@@ -29,8 +29,7 @@ def outbound(draft: Draft) -> None:
         _ports(draft, ("mangle", SELF))
         _destinations(draft, ("mangle", SELF))
         _groups(draft, ("mangle", SELF))
-        tcp = [(n, entry) for n, entry in enumerate(draft.spec.outbound.exclude_users) if entry.transport != "udp"]
-        _users(draft, ("mangle", SELF), tcp)
+        _users(draft, ("mangle", SELF), enumerate(draft.spec.outbound.exclude_users), ("tcp",))
 
 
 def queries(draft: Draft) -> None:
@@ -67,20 +66,26 @@ def _groups(draft: Draft, chain: tuple[Table, str]) -> None:
         draft.add(chain, f"{_where(chain)}.exclude.groups", matches, Return(), "outbound.excludeGroups")
 
 
-def _users(draft: Draft, chain: tuple[Table, str], entries: Iterable[tuple[int, UserExclusion]]) -> None:
+def _users(
+    draft: Draft,
+    chain: tuple[Table, str],
+    entries: Iterable[tuple[int, UserExclusion]],
+    transports: tuple[Transport, ...] = DNS_TRANSPORTS,
+) -> None:
+    """``transports`` are those that come to the chain: a rule about another one would never be reached."""
     for place, entry in entries:
         who = OwnerWithin(entry.uids)
         origin = f"outbound.excludeUsers[{place}]"
-        for step, packets in _packets(entry):
+        for step, packets in _packets(entry, transports):
             draft.add(chain, f"{_where(chain)}.exclude.users-{place}{step}", [*packets, who], Return(), origin)
 
 
-def _packets(entry: UserExclusion) -> list[tuple[str, list[Match]]]:
+def _packets(entry: UserExclusion, come: tuple[Transport, ...]) -> list[tuple[str, list[Match]]]:
     """The packets that an entry is about, as (step, matches)."""
     if entry.ports == "*" and entry.transport == "all":
         return [("", [])]
     ports: list[Match] = [] if entry.ports == "*" else [DestinationPorts(entry.ports)]
-    transports = [one for one in DNS_TRANSPORTS if entry.transport in (one, "all")]
+    transports = [one for one in come if entry.transport in (one, "all")]
     return [(f"-{transport}", [Protocol(transport), *ports]) for transport in transports]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshnet.compile.draft import GUEST, OUT
-from meshnet.compile.phrases import TCP, TO_LOOPBACK_INTERFACE, loopback_inclusions
+from meshnet.compile.phrases import TCP, TO_LOOPBACK_INTERFACE, captures_nobody, loopback_inclusions
 from meshnet.model.ports import PortRange
 from meshnet.model.program import Destination, DestinationPorts, Redirect, Return
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def loopback(draft: Draft) -> None:
     """Calls to loopback and to the own pod stay direct, but for the loopback blocks that a user lists."""
     outbound = draft.spec.outbound
-    if not outbound.active:
+    if not outbound.active or captures_nobody(draft.spec):
         return
     chain: tuple[Table, str] = ("nat", OUT)
     inclusions = draft.blocks(loopback_inclusions(draft.spec))
@@ -30,7 +30,8 @@ def loopback(draft: Draft) -> None:
 
 
 def capture(draft: Draft) -> None:
-    _capture(draft, ("nat", OUT), "out")
+    if not captures_nobody(draft.spec):
+        _capture(draft, ("nat", OUT), "out")
 
 
 def capture_guests(draft: Draft) -> None:

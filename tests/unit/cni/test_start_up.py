@@ -30,7 +30,7 @@ FOR_ADD = {
     *("model.ports", "model.program", "model.ranges", "model.spec", "parse", "parse.saved", "parse.words"),
     *("render", "render.iptables", "render.plan", "render.routes"),
     *("spec.check", "spec.decode", "spec.dump", "spec.fields", "spec.load", "spec.nodes", "spec.problem"),
-    *("spec.readers", "spec.tree"),
+    "spec.readers",
 }
 """Of meshnet, besides ``FOR_VERSION`` and the passes. A new name here is a new cost of every pod's start."""
 
