@@ -37,6 +37,7 @@ KEPT = """\
 -A PREROUTING -i lo -j RETURN
 -A PREROUTING -p tcp -m socket --transparent -j MARK --set-mark 0x539
 -A PREROUTING -p tcp -m socket --transparent -j ACCEPT
+-A PREROUTING -p tcp -m socket -j ACCEPT
 -A PREROUTING -p tcp -j TPROXY --on-port 15006 --tproxy-mark 0x539
 -A OUTPUT -p tcp -m connmark --mark 0x539 -j CONNMARK --restore-mark
 COMMIT

@@ -40,3 +40,10 @@ def test_a_mark_that_no_policy_rule_leads_to_lo() -> None:
 def test_a_sidecar_without_a_mark() -> None:
     (only,) = found(CAPTURE, replace(SPOOFS, mark=0))
     assert "SO_MARK" in only.next_step and only.where is None
+
+
+def test_an_answer_that_tproxy_drops() -> None:
+    """It comes from a server, finds the application's socket, and that one isn't transparent."""
+    (only,) = found(without(KEPT, "-m socket -j ACCEPT"))
+    assert only.where is not None and only.where.number == 6
+    assert "--ctdir REPLY" in only.next_step
