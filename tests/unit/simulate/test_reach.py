@@ -150,6 +150,7 @@ def test_a_segment_in_the_middle_of_a_connection_reaches_nat() -> None:
 def test_sysctls_and_the_pod_s_address_don_t_matter() -> None:
     assert found(table("mangle", "-A INPUT -d 198.51.100.0/24 -j DROP", "-A FORWARD -p tcp -j DROP")) == ()
     assert found(table("mangle", "-A INPUT -i eth0 -s 127.0.0.0/8 -j DROP")) == ()
+    assert found(table("nat", "-A OUTPUT -s 127.0.0.6/32 -o net1 -j RETURN")) == ()
     assert found(table("nat", "-A OUTPUT -d 10.96.0.10/32 -o eth0 -p udp -j REDIRECT --to-ports 53")) == ()
 
 
