@@ -269,7 +269,7 @@ def _way_of_dialling(conduct: Conduct, given: dict[str, Any], family: Family) ->
 
 def _seen(held: RuleSet, family: Family) -> Conduct:
     """The sidecar that rules provide for: the owner that they name first, and the client's address if they save a mark
-    on a connection or give it back, even if half of that is missing: then it is what they are meant to do."""
+    on a connection or give it back; where one half of that is missing, it is what they were meant to do."""
     from meshnet.model import names
     from meshnet.model.cidr import read_address
     from meshnet.model.ruleset import OwnerIs, RestoreConnectionMark, SaveConnectionMark

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from meshnet.doctor.calls import Told
     from meshnet.doctor.patient import Patient
+    from meshnet.model.story import Story
 
 
 def lost_replies(patient: Patient, told: Iterable[Told]) -> Iterator[Finding]:
@@ -31,7 +32,7 @@ def lost_replies(patient: Patient, told: Iterable[Told]) -> Iterator[Finding]:
 
 def _of(patient: Patient, told: Told) -> Group | None:
     story = told.story
-    if story.disposition != "lost-reply":
+    if story.disposition != "lost-reply" or undecided(story):
         return None
     again = recaptured(story)
     if again is not None:  # the answer is lost because the call went astray
@@ -41,10 +42,17 @@ def _of(patient: Patient, told: Told) -> Group | None:
     return Group(told.flow, told.sidecar, told.setting, at, story.sentence, story.steps)
 
 
+def undecided(story: Story) -> bool:
+    """Whether the last packet met what nobody can answer: then nobody knows whether anything is lost."""
+    return story.steps[-1].trace.end == "undecided"
+
+
 def _next(patient: Patient, group: Group) -> str:
     sidecar = group.sidecar
     if any(step.trace.captured and step.title.startswith("the sidecar (") for step in group.steps):
         return let_go(sidecar, group.where)
+    if group.where is not None and group.steps[-1].trace.end in ("dropped", "rejected"):
+        return f"let answers go ahead of {group.where}: -p tcp -m conntrack --ctdir REPLY -j RETURN"
     if not sidecar.spoofs:
         return "follow the answer in the trace: what was translated on the way there isn't translated back"
     mark = f"{sidecar.mark:#x}"

@@ -307,8 +307,13 @@ def _with_links(host: Host, one: Side, other: Side, way_out: str) -> Host:
     questions = Questions((one.rules, other.rules), one.host, one.rules.family)
     names = dict.fromkeys((*questions.in_links, *questions.out_links, STRANGE_LINK))
     missing = [name for name in names if name != "lo" and host.link(name) is None]
+    localnet = any(link.route_localnet for link in host.links)
     links = tuple(
-        Link(name, (Address(4, 0xC6120001 + (place << 8), 24), Address(6, (0x20010DB800020000 + place << 64) + 1, 64)))
+        Link(
+            name,
+            (Address(4, 0xC6120001 + (place << 8), 24), Address(6, (0x20010DB800020000 + place << 64) + 1, 64)),
+            localnet,
+        )
         for place, name in enumerate(missing)
     )
     routes = tuple(

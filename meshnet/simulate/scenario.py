@@ -35,7 +35,7 @@ class Predicted:
 
 def predict(topology: Topology, case: Case, measurement: Measurement, rules: RuleSet) -> Predicted:
     conduct = replace(case.conduct, uid=measurement.proxy_uid)
-    pod = Pod([rules], _host(topology, case, measurement, conduct))
+    pod = Pod([rules], host_of(topology, case, measurement, conduct))
     port = topology.application_port
     story = converse(pod, Flow("in", 4, "tcp", topology.client, topology.pod, port, "eth0"), conduct)
     if story.disposition != "loop":
@@ -52,7 +52,8 @@ def _outcome(story: Story) -> str:
     return "reset" if story.app_sees is None else address_text(4, story.app_sees)
 
 
-def _host(topology: Topology, case: Case, measurement: Measurement, conduct: Conduct) -> Host:
+def host_of(topology: Topology, case: Case, measurement: Measurement, conduct: Conduct) -> Host:
+    """The namespace of a measurement."""
     everything = Cidr(4, 0, 0)
     eth0 = Link("eth0", (Address(4, topology.pod, topology.prefix),), route_localnet=measurement.route_localnet)
     routes = [Route(everything, "eth0")]
