@@ -6,6 +6,7 @@ from meshnet.apply.reconcile import chain_differences
 from meshnet.model.errors import ToolError
 from meshnet.model.names import NFT_TABLE
 from meshnet.model.plan import Step
+from meshnet.model.value import replace
 from meshnet.render.nft_text import set_differences, transaction
 
 TYPE_CHECKING = False
@@ -40,8 +41,41 @@ def reconcile_tables(wanted: tuple[NftTable, ...], observed: Observed, anew: boo
     gone = [name for name in there if name not in {table.name for table in wanted}]
     for name in gone:
         lines += _differences(None, there[name])
-    text = transaction(written, gone)
-    return ([Step("nft", "inet", text)] if written or gone else []), lines
+    texts = [transaction([between], (), there.values()) for table in written if (between := _between(table, there))]
+    at_last = {**there, **{table.name: _between(table, there) or there.get(table.name) for table in written}}
+    if written or gone:
+        texts.append(transaction(written, gone, [table for table in at_last.values() if table is not None]))
+    return [Step("nft", "inet", text) for text in texts], lines
+
+
+def _between(new: NftTable, there: dict[str, NftTable]) -> NftTable | None:
+    """What has to stand for a moment when mangle takes over from nat what enters: both of them.
+
+    One transaction is no instant to a packet on its way from mangle's hook to nat's: the one had no rule for it yet,
+    the other has none any more. The other way round it meets the old rule in mangle or the new one in nat.
+    """
+    old = there.get(new.name)
+    if old is None or old.strange or new.text:
+        return None
+    had = {chain.name for chain in old.chains if chain.head}
+    if "nat_prerouting" not in had or "mangle_prerouting" not in {chain.name for chain in new.chains}:
+        return None
+    kept = {item.name: f"{item.name}_before" for item in old.sets}
+    chains = [chain for chain in new.chains if not chain.name.startswith("nat_")]
+    chains += [
+        replace(chain, rules=tuple(_renamed(rule, kept) for rule in chain.rules))
+        for chain in old.chains
+        if chain.name.startswith("nat_")
+    ]
+    sets = (*new.sets, *(replace(item, name=kept[item.name]) for item in old.sets))
+    return replace(new, chains=tuple(sorted(chains, key=lambda chain: chain.name)), sets=sets)
+
+
+def _renamed(rule: str, names: dict[str, str]) -> str:
+    """A rule whose sets have other names."""
+    return " ".join(
+        f"@{names[word[1:]]}" if word[:1] == "@" and word[1:] in names else word for word in rule.split(" ")
+    )
 
 
 def _differences(new: NftTable | None, old: NftTable | None) -> Iterator[str]:

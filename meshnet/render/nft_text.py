@@ -15,16 +15,37 @@ A_LINE = 8
 """Elements of a set on one line."""
 
 
-def transaction(wanted: Iterable[NftTable], gone: Iterable[str]) -> str:
-    """Take the tables ``gone`` away and define ``wanted``: all of it at one instant, or none.
+def transaction(wanted: Iterable[NftTable], gone: Iterable[str], there: Iterable[NftTable] = ()) -> str:
+    """Take the tables ``gone`` away and define ``wanted``, some of which are ``there``: all at one instant, or none.
 
-    nft 1.0.6 knows no ``destroy``, so a table is added, which does nothing when it is there, and then deleted. Whoever
-    wrote a packet's verdict meanwhile wrote it by all of the old rules or by all of the new ones.
+    Of a table that is there the base chains stay, with other rules. A new base chain is a hook of its own beside the
+    old one; a packet between the two, when the kernel goes over from one generation of rules to the next, saw an
+    empty new chain first and an emptied old one then: one of some 10,000 connections slipped by.
     """
     tables = tuple(wanted)
-    old = dict.fromkeys((*gone, *(table.name for table in tables)))
-    lines = [line for name in old for line in (f"add table inet {name}", f"delete table inet {name}")]
+    held = {table.name: table for table in there}
+    lines = [line for name in gone for line in _anew(name)]
+    for table in tables:
+        old = held.get(table.name)
+        fresh = old is None or old.strange or bool(table.text)
+        lines += _anew(table.name) if fresh or old is None else _emptied(old, table)
     return "\n".join([*lines, *(table_text(table) for table in tables), ""])
+
+
+def _anew(name: str) -> list[str]:
+    """nft 1.0.6 knows no ``destroy``, so a table is added, which does nothing when it is there, and then deleted."""
+    return [f"add table inet {name}", f"delete table inet {name}"]
+
+
+def _emptied(old: NftTable, new: NftTable) -> list[str]:
+    """A table without rules, sets and all chains but the base chains that the new one has too."""
+    heads = {chain.name: chain.head for chain in new.chains}
+    chains = [chain.name for chain in old.chains if not chain.head or heads.get(chain.name) != chain.head]
+    return [
+        f"flush table inet {old.name}",
+        *(f"delete chain inet {old.name} {name}" for name in chains),
+        *(f"delete set inet {old.name} {item.name}" for item in old.sets),
+    ]
 
 
 def table_text(table: NftTable) -> str:

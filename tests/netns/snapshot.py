@@ -42,7 +42,10 @@ def snapshot(namespace: Namespace) -> dict[str, str]:
     seen["nft tables"] = "\n".join(tables)
     for table in tables:
         if table.startswith("table inet "):
-            seen[table] = run(namespace, "nft", "-s", "list", *table.split())
+            listed = run(namespace, "nft", "-s", "list", *table.split()).rstrip("\n").removesuffix("}")
+            # Sets and chains in no order: those that stay when a table is replaced are listed ahead of the new ones.
+            blocks = re.split(r"\n(?=\t(?:set|chain|counter) )", listed)
+            seen[table] = "\n".join([blocks[0], *sorted(block.strip() for block in blocks[1:])])
     seen["sets"] = "\n".join(sorted(run(namespace, "ipset", "save", "-sorted").splitlines()))
     seen["sets"] = re.sub(r" (bucketsize|initval) \S+", "", seen["sets"])
     for argv in ROUTING:

@@ -67,7 +67,39 @@ def test_one_step_between_what_comes_and_what_goes():
 def test_differences(there, lines):
     found = changes([TABLE], [there])
     assert found.differences == lines
-    assert found.steps[0].text.startswith("add table inet meshnet\ndelete table inet meshnet\ntable inet meshnet {")
+    anew = "add table inet meshnet\ndelete table inet meshnet\n"
+    assert found.steps[0].text.startswith(anew if there.more else "flush table inet meshnet\n")
+    assert len(found.steps) == 1 and found.steps[0].text.count("table inet meshnet {") == 1
+
+
+def test_base_chains_stay_with_other_rules():
+    """A hook that is taken away and put back leaves an instant between the two."""
+    other = NftTable("meshnet", (SET,), (NftChain("nat_output", HEAD, ("drop",)), NftChain("nat_old", "", ("drop",))))
+    text = changes([TABLE], [other]).steps[0].text
+    assert text.splitlines()[:3] == [
+        "flush table inet meshnet",
+        "delete chain inet meshnet nat_old",
+        "delete set inet meshnet ports",
+    ]
+    assert "delete chain inet meshnet nat_output" not in text
+
+
+def test_mangle_takes_over_from_nat_in_two_steps():
+    """In between both stand: a packet on its way from mangle's hook to nat's meets one of them."""
+    pre = "type {} hook prerouting priority {}; policy accept;"
+    old = NftTable(
+        "meshnet", (SET,), (NftChain("nat_prerouting", pre.format("nat", -100), ("dport @ports redirect",)),)
+    )
+    other = NftSet("ports", "inet_service", ((1, 1), (3, 3)))
+    new = NftTable(
+        "meshnet", (other,), (NftChain("mangle_prerouting", pre.format("filter", -150), ("dport @ports tproxy",)),)
+    )
+    first, last = (step.text for step in changes([new], [old]).steps)
+    assert "dport @ports_before redirect" in first and "dport @ports tproxy" in first
+    assert "delete chain" not in first
+    assert "redirect" not in last and "delete chain inet meshnet nat_prerouting" in last
+    assert "delete set inet meshnet ports_before" in last
+    assert len(changes([old], [new]).steps) == 1, "the other way round one is enough"
 
 
 def test_another_name_goes_in_the_same_transaction():
