@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 DNS = 53
 NO_LISTENER = '.no-listener"'
+DRAINED = f"{COMMENT_PREFIX}drained."
+"""In place of a redirection's comment, with the ports that it led to: whoever drains again, or goes on with a draining
+that was given up, has to know which connections are captured ones."""
 
 
 @value
@@ -65,7 +68,10 @@ def stale(entry: Entry, before: frozenset[int], after: frozenset[int]) -> bool:
 
 
 def without_captures(plan: Plan) -> Plan:
-    """The plan with every rule that takes a new connection left out, and all that carries the old ones in it."""
+    """The plan with every rule that takes a new connection undone, and all that carries the old ones in it.
+
+    A redirection becomes a return, which remembers the ports; TPROXY's rules are left out.
+    """
     return replace(
         plan,
         tables=tuple(_fewer(table) for table in plan.tables),
@@ -73,14 +79,23 @@ def without_captures(plan: Plan) -> Plan:
     )
 
 
-def _captures(rule: str) -> bool:
-    words = rule.split()
-    target = next((words[n + 1] for n, word in enumerate(words[:-1]) if word == "-j"), "")
-    return target in ("REDIRECT", "TPROXY") or "redirect" in words or "tproxy" in words or NO_LISTENER in rule
-
-
 def _kept(rules: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(rule for rule in rules if not _captures(rule))
+    return tuple(kept for rule in rules if (kept := _undone(rule)))
+
+
+def _undone(rule: str) -> str:
+    """The rule, or what is left of one that captures; empty for nothing."""
+    words = rule.split()
+    if NO_LISTENER in rule or "tproxy" in words or " -j TPROXY " in f" {rule} ":
+        return ""
+    ports = _led_to(rule)
+    if not ports or COMMENT_PREFIX not in rule or DRAINED in rule:
+        return rule
+    matches = rule.partition(f'"{COMMENT_PREFIX}')[0]
+    if " -j REDIRECT " in rule:
+        return f'{matches}"{DRAINED}{ports[0]}-{ports[-1]}" -j RETURN'
+    matches = matches.partition("redirect to ")[0]
+    return f'{matches}return comment "{DRAINED}{ports[0]}-{ports[-1]}"'
 
 
 def _fewer(table: TableText) -> TableText:
@@ -98,8 +113,10 @@ def _rules(plan: Plan) -> Iterator[str]:
 
 
 def _led_to(rule: str) -> range:
-    """The ports behind ``--to-ports`` or ``redirect to``."""
+    """The ports behind ``--to-ports`` or ``redirect to``, or those that a draining remembers."""
     words = rule.split()
+    if DRAINED in rule:
+        words = ["--to-ports", rule.partition(DRAINED)[2].partition('"')[0], ""]
     for name, cut in (("--to-ports", 0), ("redirect", 1)):
         if name in words[: -1 - cut]:
             first, _, last = words[words.index(name) + 1 + cut].removeprefix(":").partition("-")

@@ -17,22 +17,25 @@ if TYPE_CHECKING:
 
 @click.command()
 @backend_option
+@click.option("--sidecar", type=click.Choice(["envoy", "embedded"]), help="Envoy where it is installed.")
 @form_option
-def demo(backend: str, form: str) -> int:
+def demo(backend: str, sidecar: str | None, form: str) -> int:
     """Build a client and a pod with an HTTP application and a sidecar, and show whom the application sees.
 
     Four ways: without rules, under REDIRECT, under TPROXY, and under TPROXY with the original source, each for IPv4
     and IPv6, each proven by probes. Needs root; touches nothing outside two namespaces that end with it.
     """
-    from meshnet.lab.demo import run
+    from meshnet.lab.demo import run, usual_sidecar
 
-    outcomes = run(backend, lambda name: output.say(f"… {name}"))  # type: ignore[arg-type]
+    kind = sidecar or usual_sidecar()
+    outcomes = run(backend, lambda name: output.say(f"… {name}"), kind)  # type: ignore[arg-type]
     good = all(outcome.ok for outcome in outcomes)
-    output.answer({"ok": good, "rows": [_data(outcome) for outcome in outcomes]}, _text(outcomes), form)
+    data = {"ok": good, "sidecar": kind, "rows": [_data(outcome) for outcome in outcomes]}
+    output.answer(data, _text(outcomes, kind), form)
     return FINE if good else NEGATIVE
 
 
-def _text(outcomes: tuple[Outcome, ...]) -> str:
+def _text(outcomes: tuple[Outcome, ...], kind: str) -> str:
     from meshnet.lab.demo import CLIENT
 
     rows = [
@@ -47,7 +50,8 @@ def _text(outcomes: tuple[Outcome, ...]) -> str:
         for outcome in outcomes
     ]
     head = ("the pod is set up", "application sees (IPv4)", "(IPv6)", "through the sidecar", "probes", "as expected")
-    return f"the client is {CLIENT[4]} and {CLIENT[6]}\n\n{output.table(head, rows)}"
+    about = f"the client is {CLIENT[4]} and {CLIENT[6]}, the sidecar is {kind}"
+    return f"{about}\n\n{output.table(head, rows)}\n\nmore of this: meshnet lab run --all --report DIR"
 
 
 def _probes(outcome: Outcome) -> str:

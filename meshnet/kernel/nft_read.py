@@ -38,7 +38,7 @@ def tables() -> tuple[RawTable, ...]:
     """
     try:
         with Netlink(NETFILTER, "nft tables") as netlink:
-            return tuple(_table(body) for body in netlink.dump(GET_TABLE, _header()))
+            return tuple(_table(body) for body in netlink.dump(GET_TABLE, _header(), says_when_interrupted=True))
     except OSError as error:
         if error.errno in ABSENT:
             return ()
@@ -50,9 +50,10 @@ def content(table: RawTable) -> RawTable:
     name = text_attribute(1, table.name)
     try:
         with Netlink(NETFILTER, f"table inet {table.name}") as netlink:
-            found = netlink.dump(GET_CHAIN, _header())
+            found = netlink.dump(GET_CHAIN, _header(), says_when_interrupted=True)
             chains = tuple(_chain(item) for item in _of(table, found, CHAIN_TABLE))
-            sets = tuple(_set(netlink, name, item) for item in _of(table, netlink.dump(GET_SET, _header() + name), 1))
+            found = netlink.dump(GET_SET, _header() + name, says_when_interrupted=True)
+            sets = tuple(_set(netlink, name, item) for item in _of(table, found, SET_TABLE))
             listed = netlink.dump(GET_RULE, _header() + name, says_when_interrupted=True)
             rules = tuple(_rule(item) for item in _of(table, listed, RULE_TABLE))
     except OSError as error:

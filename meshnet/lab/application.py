@@ -31,19 +31,22 @@ CONNECTIONS = 256
 
 @value
 class Told:
-    """What the application is told: its port, its ids (None: as started), its families."""
+    """What the application is told: its port, its ids (None: as started), its families, one address or all."""
 
     port: int = 80
     uid: int | None = None
     gid: int | None = None
     families: tuple[Family, ...] = (4, 6)
+    hosts: tuple[str, ...] = ()
+    """An address for each family, in their order; none for all addresses."""
 
 
 def read_told(text: str) -> Told:
     """From JSON. Errors: ``Wrong``."""
     try:
         found = json.loads(text)
-        told = Told(**{**found, "families": tuple(found.get("families", (4, 6)))})
+        tuples = {"families": tuple(found.get("families", (4, 6))), "hosts": tuple(found.get("hosts", ()))}
+        told = Told(**{**found, **tuples})
     except (ValueError, TypeError, AttributeError) as error:
         raise Wrong(f"not what an application is told ({text})", '{"port": 80, "uid": 1000}') from error
     read_port(told.port)
@@ -131,7 +134,8 @@ def main(arguments: list[str]) -> int:
         told = read_told(arguments[0] if len(arguments) == 1 else "{}")
         become(told.uid, told.gid, (CAP_NET_BIND_SERVICE,))
         die_with_parent()
-        sockets += [listening(family, told.port) for family in told.families]
+        hosts = told.hosts or ("",) * len(told.families)
+        sockets += [listening(family, told.port, host) for family, host in zip(told.families, hosts, strict=True)]
         keep_only(())
     except Wrong as error:
         print(f"application: {error}", file=sys.stderr)

@@ -11,22 +11,28 @@ from meshnet.apply.session import Session
 from meshnet.compile.resolve import resolve
 from meshnet.kernel import links, netns
 from meshnet.kernel.netns import Where
-from meshnet.lab.process import start_application, start_sidecar
+from meshnet.lab import servers
+from meshnet.lab.installed import has_envoy
+from meshnet.lab.process import start_application
 from meshnet.model.errors import ToolError
 from meshnet.model.names import PASSTHROUGH4, PASSTHROUGH6
 from meshnet.model.spec import Inbound, Spec
 from meshnet.model.value import replace, value
 from meshnet.probe.verify import verify
 from meshnet.sidecar.config import settings_of
+from meshnet.sidecar.envoy import Envoy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Literal
 
     from meshnet.apply.session import Asked
     from meshnet.kernel.netns import Namespace
     from meshnet.model.cidr import Family
     from meshnet.probe.verify import Verified
+
+    Kind = Literal["envoy", "embedded"]
 
 FAMILIES: tuple[Family, ...] = (4, 6)
 CLIENT: dict[Family, str] = {4: "10.109.0.2", 6: "fd6d:6e::2"}
@@ -76,7 +82,14 @@ def rows() -> tuple[Row, ...]:
     )
 
 
-def run(backend: Asked = "auto", progress: Callable[[str], None] = lambda _: None) -> tuple[Outcome, ...]:
+def usual_sidecar() -> Kind:
+    """Envoy where it is installed."""
+    return "envoy" if has_envoy() else "embedded"
+
+
+def run(
+    backend: Asked = "auto", progress: Callable[[str], None] = lambda _: None, sidecar: Kind | None = None
+) -> tuple[Outcome, ...]:
     """Build client and pod, and show each row; ``progress`` hears the name of the row that begins.
 
     PermissionMissing without root, UnsupportedError without scapy or iptables, ToolError when a server won't start.
@@ -86,7 +99,7 @@ def run(backend: Asked = "auto", progress: Callable[[str], None] = lambda _: Non
         outcomes = []
         for row in rows():
             progress(row.name)
-            outcomes.append(_show(row, client, pod, backend))
+            outcomes.append(_show(row, client, pod, backend, sidecar or usual_sidecar()))
         return tuple(outcomes)
 
 
@@ -102,7 +115,7 @@ def _cable(client: Namespace, pod: Namespace) -> None:
     links.route(pod, "default6", via=CLIENT[6])
 
 
-def _show(row: Row, client: Namespace, pod: Namespace, backend: Asked) -> Outcome:
+def _show(row: Row, client: Namespace, pod: Namespace, backend: Asked, kind: Kind) -> Outcome:
     verified = None
     if row.spec is not None:
         with Session(Where("path", f"/proc/self/fd/{pod.fd}"), backend) as session:
@@ -110,7 +123,7 @@ def _show(row: Row, client: Namespace, pod: Namespace, backend: Asked) -> Outcom
             settled, families = resolve(row.spec, session.facts)
             verified = verify(session.namespace, settled, families, peer=client)
     try:
-        seen, captured = _ask(row, client, pod)
+        seen, captured = _ask(row, client, pod, kind)
     finally:
         if row.spec is not None:
             with Session(Where("path", f"/proc/self/fd/{pod.fd}"), backend) as session:
@@ -119,14 +132,19 @@ def _show(row: Row, client: Namespace, pod: Namespace, backend: Asked) -> Outcom
     return Outcome(row, expected, seen, captured, verified)
 
 
-def _ask(row: Row, client: Namespace, pod: Namespace) -> tuple[dict[Family, str], int]:
+def _ask(row: Row, client: Namespace, pod: Namespace, kind: Kind) -> tuple[dict[Family, str], int]:
     with start_application(pod, port=APPLICATION_PORT, uid=APPLICATION_UID, gid=APPLICATION_UID):
         if row.spec is None:
             return {family: _request(client, family) for family in FAMILIES}, 0
-        with start_sidecar(settings_of(row.spec, FAMILIES), pod) as sidecar:
+        settings = settings_of(row.spec, FAMILIES)
+        made = (
+            servers.embedded(settings, pod)
+            if kind == "embedded"
+            else servers.envoy(Envoy(settings, admin=servers.ADMIN), pod)
+        )
+        with made as sidecar:
             seen = {family: _request(client, family) for family in FAMILIES}
-            sidecar.stop()
-            return seen, int(sidecar.stats()["accepted_inbound"])
+            return seen, sidecar.counts().inbound
 
 
 def _request(client: Namespace, family: Family) -> str:

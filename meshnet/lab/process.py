@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol
@@ -23,6 +23,8 @@ from meshnet.sidecar.config import Settings
 READY_SECONDS = 15.0
 STOP_SECONDS = 5.0
 STDERR_BYTES = 65536
+LOOK_SECONDS = 0.01
+"""Between two looks at a server that can't say by itself that it is ready."""
 
 
 class Enterable(Protocol):
@@ -98,9 +100,14 @@ class Child:
 
 
 def start(
-    name: str, command: Sequence[str], namespace: Enterable | None = None, *, ready_within: float = READY_SECONDS
+    name: str,
+    command: Sequence[str],
+    namespace: Enterable | None = None,
+    *,
+    ready_within: float = READY_SECONDS,
+    ready: Callable[[Child], bool] | None = None,
 ) -> Child:
-    """Start a server and wait for its line ``ready``.
+    """Start a server and wait for its line ``ready``, or until ``ready`` says so of one that prints no such line.
 
     The calling thread enters the namespace, and a child begins where the thread that forks it is; nothing has to
     run between fork and exec. The servers of the lab die with that thread (``die_with_parent``). stderr goes to a
@@ -111,14 +118,21 @@ def start(
     try:
         with namespace.entered() if namespace else contextlib.nullcontext():
             process = subprocess.Popen(
-                list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=_environment()
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if ready is None else errors,
+                stderr=errors,
+                env=_environment(),
             )
     except BaseException:
         errors.close()
         raise
     child = Child(name, process, errors)
     try:
-        _await_ready(child, process, ready_within)
+        if ready is None:
+            _await_ready(child, process, ready_within)
+        else:
+            _look_until(child, ready, ready_within)
     except BaseException:
         child.stop()
         raise
@@ -150,6 +164,17 @@ def _environment() -> dict[str, str]:
     here = str(Path(meshnet.__file__).resolve().parent.parent)
     paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _look_until(child: Child, ready: Callable[[Child], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not ready(child):
+        if not child.running:
+            words = child.stderr
+            raise ToolError(f"{child.name} ended with {child.stop()} before it was ready", detail=words)
+        if time.monotonic() > end:
+            raise ToolError(f"{child.name} was not ready within {seconds:g} s", detail=child.stderr)
+        time.sleep(LOOK_SECONDS)
 
 
 def _await_ready(child: Child, process: subprocess.Popen[bytes], seconds: float) -> None:

@@ -151,6 +151,7 @@ class _Writer:
         return [
             *self._written([*family, *self._match(listed, rule, "")], f"goto {rest}", rule.id),
             *self._written(family, "return", rule.id + NO_OWNER),
+            *(self._written([], f"goto {rest}", rule.id) if family else []),
         ]
 
     def _texts(self, rule: Rule) -> list[str]:

@@ -31,6 +31,7 @@ class Settings:
     when the sidecar's identity is a mark. ``dials`` is ``original`` (the destination that the client meant) or
     ``loopback``: 127.0.0.1 / ::1 at the same port, the classic way that hides the pod's address and the client's.
     ``uid`` and ``gid`` of None stay as they are. ``connections`` bounds the open ones, ``connect_seconds`` a dial.
+    ``segment_sizes`` (inbound, outbound) are announced by the listeners, so that a capture shows who answered.
     """
 
     inbound_mode: InboundMode = "tproxy"
@@ -48,6 +49,7 @@ class Settings:
     dials: Dials = "original"
     connections: int = 512
     connect_seconds: float = 5.0
+    segment_sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.families or any(family not in (4, 6) for family in self.families):
@@ -59,6 +61,8 @@ class Settings:
             raise Wrong(f"port {self.outbound_port} is inbound and outbound", "two different ports")
         if not 1 <= self.connections <= 100_000 or not 0 < self.connect_seconds <= 3600:
             raise Wrong("a bound out of bounds", "1 to 100000 connections, up to 3600 seconds")
+        if self.segment_sizes and (len(self.segment_sizes) != 2 or not all(n > 87 for n in self.segment_sizes)):
+            raise Wrong(f"not two segment sizes ({list(self.segment_sizes)})", "such as [1386, 1387]")
 
     @property
     def listens_inbound(self) -> bool:
@@ -85,7 +89,8 @@ class Settings:
     def to_json(self) -> str:
         """One line that ``from_json`` reads back to an equal value."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in _READERS}
-        return json.dumps({**fields, "inbound_ports": str(self.inbound_ports), "families": list(self.families)})
+        lists = {"families": list(self.families), "segment_sizes": list(self.segment_sizes)}
+        return json.dumps({**fields, "inbound_ports": str(self.inbound_ports), **lists})
 
     @staticmethod
     def from_json(text: str) -> Settings:
@@ -156,6 +161,12 @@ def _families(name: str, word: object) -> tuple[object, ...]:
     return tuple(word)
 
 
+def _sizes(name: str, word: object) -> tuple[int, ...]:
+    if not isinstance(word, list) or not all(isinstance(item, int) and 0 < item < 65536 for item in word):
+        raise Wrong(f"{name}: not a list of sizes ({word})", "such as [1386, 1387], or []")
+    return tuple(word)
+
+
 def _seconds(name: str, word: object) -> float:
     if not isinstance(word, int | float) or isinstance(word, bool):
         raise Wrong(f"{name}: not a number ({word})", "seconds, such as 5.0")
@@ -184,4 +195,5 @@ _READERS: dict[str, Any] = {
     "dials": _one_of(*get_args(Dials)),
     "connections": _number(1, 100_000),
     "connect_seconds": _seconds,
+    "segment_sizes": _sizes,
 }

@@ -38,7 +38,9 @@ def open_listeners(settings: Settings) -> list[Listener]:
     try:
         for family in settings.families:
             for direction, number in wanted:
-                made = listening(family, number, through=settings.transparent)
+                place = 0 if direction == "inbound" else 1
+                segment = settings.segment_sizes[place] if settings.segment_sizes else None
+                made = listening(family, number, through=settings.transparent, segment=segment)
                 opened.append(Listener(direction, number, made))
     except OSError:
         close_all(opened)
@@ -51,12 +53,14 @@ def close_all(listeners: Sequence[Listener]) -> None:
         listener.socket.close()
 
 
-def listening(family: Family, number: int, *, through: bool = False) -> socket.socket:
-    """A listening socket on the wildcard address of one family.
+def listening(
+    family: Family, number: int, host: str = "", *, through: bool = False, segment: int | None = None
+) -> socket.socket:
+    """A listening socket of one family, on the wildcard address if no other is given.
 
     One socket a family, V6ONLY: a client of IPv4 on a socket of both has a mapped IPv6 address, which is neither
     the address to show nor one that an IPv4 socket can bind. Both directions take ``through``: what a guest sends
-    may come to the outbound port by TPROXY.
+    may come to the outbound port by TPROXY. ``segment`` is the maximum segment size that it announces.
     """
     made = socket.socket(socket.AF_INET if family == 4 else socket.AF_INET6, socket.SOCK_STREAM)
     try:
@@ -65,7 +69,9 @@ def listening(family: Family, number: int, *, through: bool = False) -> socket.s
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         if through:
             transparent(made)
-        made.bind(("0.0.0.0" if family == 4 else "::", number))  # noqa: S104  the rules bring what is for any address
+        if segment is not None:
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment)
+        made.bind((host or ("0.0.0.0" if family == 4 else "::"), number))  # noqa: S104  the rules bring what is for any address
         made.listen(BACKLOG)
         made.setblocking(False)
     except OSError:

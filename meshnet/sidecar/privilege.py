@@ -12,6 +12,7 @@ CAP_NET_BIND_SERVICE, CAP_NET_ADMIN = 10, 12
 
 CAPABILITY_VERSION_3 = 0x20080522
 PR_SET_PDEATHSIG, PR_SET_KEEPCAPS = 1, 8
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -43,11 +44,18 @@ def become(uid: int | None, gid: int | None, capabilities: Iterable[int]) -> Non
 
 def keep_only(capabilities: Iterable[int]) -> None:
     """Set the effective and permitted capabilities (all below 32) and clear the inheritable. Errors: OSError."""
-    bits = sum(1 << number for number in set(capabilities))
-    sets = (_Sets * 2)(_Sets(bits, bits, 0), _Sets(0, 0, 0))
-    if _libc.capset(ctypes.byref(_Header(CAPABILITY_VERSION_3, 0)), sets):
-        code = ctypes.get_errno()
-        raise OSError(code, f"capset: {os.strerror(code)}")
+    _set(tuple(capabilities), inheritable=False)
+
+
+def hand_on(capabilities: Iterable[int]) -> None:
+    """Keep exactly these capabilities across exec, under whatever uid (capabilities(7), ambient set). Errors: OSError.
+
+    Without them in the ambient set a program that isn't root's starts with none, whatever this process holds.
+    """
+    numbers = tuple(capabilities)
+    _set(numbers, inheritable=True)
+    for number in numbers:
+        _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, number)
 
 
 def die_with_parent() -> None:
@@ -58,7 +66,15 @@ def die_with_parent() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _prctl(option: int, argument: int) -> None:
-    if _libc.prctl(option, ctypes.c_ulong(argument), 0, 0, 0):
+def _set(capabilities: tuple[int, ...], *, inheritable: bool) -> None:
+    bits = sum(1 << number for number in set(capabilities))
+    sets = (_Sets * 2)(_Sets(bits, bits, bits if inheritable else 0), _Sets(0, 0, 0))
+    if _libc.capset(ctypes.byref(_Header(CAPABILITY_VERSION_3, 0)), sets):
+        code = ctypes.get_errno()
+        raise OSError(code, f"capset: {os.strerror(code)}")
+
+
+def _prctl(option: int, argument: int, second: int = 0) -> None:
+    if _libc.prctl(option, ctypes.c_ulong(argument), ctypes.c_ulong(second), 0, 0):
         code = ctypes.get_errno()
         raise OSError(code, f"prctl: {os.strerror(code)}")

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.netns import landing
 from tests.netns.pods import Pod, Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from meshnet.kernel.netns import Namespace
+    from tests.netns.landing import Listeners
 
 TOOLS = ("iptables-nft-restore", "iptables-legacy-restore", "ip6tables-legacy-restore", "nft", "ipset", "ip", "setpriv")
 
@@ -53,3 +55,12 @@ def pods(scratch: Scratch) -> Callable[[], Pod]:
 @pytest.fixture
 def pod(pods: Callable[[], Pod]) -> Pod:
     return pods()
+
+
+@pytest.fixture
+def listeners(pod: Pod) -> Iterator[Listeners]:
+    """Everybody who listens in the pod and in the rest of the world."""
+    made = landing.usual(pod)
+    made.start()
+    yield made
+    made.stop()

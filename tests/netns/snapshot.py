@@ -80,8 +80,8 @@ def rules(text: str, *, without_empty: bool = False) -> str:
 
 
 def _timeless(text: str) -> str:
-    """Without life times and what the kernel counts down."""
-    return re.sub(r" (expires|valid_lft|preferred_lft) \S+", "", text)
+    """Without life times, what the kernel counts down, and that it hasn't yet heard of a cable's other end."""
+    return re.sub(r" (expires|valid_lft|preferred_lft) \S+| linkdown", "", text)
 
 
 def foreign_lines(text: str) -> list[str]:

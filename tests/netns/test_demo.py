@@ -15,10 +15,11 @@ def _links() -> list[str]:
     return sorted(path.name for path in Path("/sys/class/net").iterdir())
 
 
+@pytest.mark.parametrize("sidecar", ["envoy", "embedded"])
 @pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy", "libiptc", "nftables"])
-def test_each_row_shows_what_it_should(backend: str) -> None:
+def test_each_row_shows_what_it_should(backend: str, sidecar: str) -> None:
     before = _links()
-    outcomes = run(backend)  # type: ignore[arg-type]
+    outcomes = run(backend, sidecar=sidecar)  # type: ignore[arg-type]
     assert [outcome.row.name for outcome in outcomes] == [
         "without rules",
         "redirect",
@@ -35,6 +36,7 @@ def test_the_command_tells_the_same_as_json(capsys: pytest.CaptureFixture[str]) 
     assert call(["demo", "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is True
+    assert told["sidecar"] == "envoy"
     assert [row["seen"] == row["expected"] for row in told["rows"]] == [True] * 4
     assert all(row["probes"] == row["probes_ok"] for row in told["rows"])
     assert [row["probes"] > 0 for row in told["rows"]] == [False, True, True, True]

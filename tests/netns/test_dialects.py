@@ -9,12 +9,9 @@ import pytest
 from meshnet.apply.session import Session
 from meshnet.kernel.netns import where
 from meshnet.spec.dialects import kuma, linkerd
-from tests.netns import landing
 from tests.netns.landing import PLACES, call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from meshnet.model.spec import Spec
     from tests.netns.landing import Listeners
     from tests.netns.pods import Pod
@@ -72,19 +69,11 @@ FLOWS = {
 }
 
 
-@pytest.fixture
-def listeners(pod: Pod) -> Iterator[Listeners]:
-    made = landing.usual(pod)
-    made.start()
-    yield made
-    made.stop()
-
-
 def spec_of(dialect: str) -> Spec:
     return linkerd.spec_of(LINKERD.split()).spec if dialect == "linkerd" else kuma.spec_of(KUMA).spec
 
 
-@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy"])
+@pytest.mark.parametrize("backend", ["iptables-nft", "iptables-legacy", "nftables"])
 @pytest.mark.parametrize("dialect", FLOWS)
 def test_flows(pod: Pod, listeners: Listeners, dialect: str, backend: str) -> None:
     pod.second()

@@ -20,8 +20,6 @@ from tests.netns.pods import CLIENT, INET, POD, RESOLVER
 from tests.netns.snapshot import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from meshnet.kernel.netns import Namespace
     from tests.netns.landing import Listeners
     from tests.netns.pods import Pod
@@ -33,14 +31,6 @@ MODES = ("redirect", "tproxy")
 @pytest.fixture(params=["iptables-nft", "iptables-legacy", "nftables"])
 def backend(request: pytest.FixtureRequest) -> str:
     return request.param
-
-
-@pytest.fixture
-def listeners(pod: Pod) -> Iterator[Listeners]:
-    made = landing.usual(pod)
-    made.start()
-    yield made
-    made.stop()
 
 
 def apply(pod: Pod, text: str, backend: str) -> None:

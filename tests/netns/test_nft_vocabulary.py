@@ -44,14 +44,11 @@ from meshnet.model.spec import IdRange
 from meshnet.parse.nftables import understand
 from meshnet.render.nft_text import transaction
 from meshnet.render.nftables import render
-from tests.netns import landing
 from tests.netns.landing import call
 from tests.netns.pods import POD, REMOTE
 from tests.netns.snapshot import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from meshnet.kernel.netns import Namespace
     from meshnet.model.nft import NftTable
     from meshnet.model.program import Match, Target
@@ -190,14 +187,6 @@ def test_ten_thousand_entries(namespace: Namespace) -> None:
         Rule("nat.b", (TCP, DestinationPorts(odd)), Accept(), "b"),
     )
     there_and_back(namespace, render(Program("p", (4, 6), (Chain("nat", "MESHNET_X", rules),)), "t"))
-
-
-@pytest.fixture
-def listeners(pod: Pod) -> Iterator[Listeners]:
-    made = landing.usual(pod)
-    made.start()
-    yield made
-    made.stop()
 
 
 NEVER = {

@@ -14,14 +14,11 @@ from meshnet.kernel.xtables import Xtables
 from meshnet.model.cidr import read_cidr
 from meshnet.model.value import replace
 from meshnet.render.plan import render
-from tests.netns import landing
 from tests.netns.landing import call
 from tests.netns.pods import ELSEWHERE, LOOPBACK, PASSTHROUGH, POD, REMOTE, RESOLVER
 from tests.netns.test_istio_iptables import cases, inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from meshnet.apply.host import Host
     from meshnet.model.facts import Facts
     from meshnet.model.spec import Spec
@@ -30,14 +27,6 @@ if TYPE_CHECKING:
 
 IDENTITIES = ((0, 0), (0, 203), (3, 3), (1337, 1337), (7777, 7))
 PORTS_IN = (80, 81, 443, 9090, 15008, 15020)
-
-
-@pytest.fixture
-def listeners(pod: Pod) -> Iterator[Listeners]:
-    made = landing.usual(pod)
-    made.start()
-    yield made
-    made.stop()
 
 
 def landings(pod: Pod, families: tuple[int, ...], guest: Any) -> dict[tuple[object, ...], tuple[str, str]]:

@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.netns import landing
 from tests.netns.commands import meshnet_init
 from tests.netns.landing import PLACES, call
 from tests.netns.pods import CLIENT, INET, POD, SECOND_CLIENT, SECOND_POD
 from tests.netns.snapshot import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from meshnet.kernel.netns import Namespace
     from tests.netns.landing import Listeners
     from tests.netns.pods import Pod
@@ -37,14 +34,6 @@ PROFILES = ("istio", "meshnet")
 @pytest.fixture(params=["nft", "legacy", "native"])
 def variant(request: pytest.FixtureRequest) -> str:
     return request.param
-
-
-@pytest.fixture
-def listeners(pod: Pod) -> Iterator[Listeners]:
-    made = landing.usual(pod)
-    made.start()
-    yield made
-    made.stop()
 
 
 def init(pod: Pod, profile: str, variant: str, *words: str, dual: bool = True) -> None:

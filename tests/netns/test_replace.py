@@ -17,7 +17,7 @@ from tests.netns.pods import CLIENT, INET, POD, REMOTE
 from tests.netns.specs import pod_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from meshnet.model.spec import Spec
     from tests.netns.landing import Listeners
@@ -52,14 +52,6 @@ CHANGES = {
 @pytest.fixture(params=["iptables-nft", "iptables-legacy", "nftables"])
 def backend(request: pytest.FixtureRequest) -> str:
     return request.param
-
-
-@pytest.fixture
-def listeners(pod: Pod) -> Iterator[Listeners]:
-    made = landing.usual(pod)
-    made.start()
-    yield made
-    made.stop()
 
 
 def apply(pod: Pod, wanted: Spec, backend: str) -> None:

@@ -59,6 +59,16 @@ def test_a_fresh_namespace_takes_two_processes_for_each_family(
     ]
 
 
+def test_nftables_takes_one_process_for_both_families_and_none_to_look(
+    namespace: Namespace, started: list[str]
+) -> None:
+    assert apply(namespace, "nftables") == "nftables"
+    assert started == ["nft --version", "ip -4 -batch -", "ip -6 -batch -", "nft -f -"]
+    started.clear()
+    assert apply(namespace, "nftables") == apply(namespace) == "nftables"
+    assert started == []
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("named", ["auto", "by name"])
 def test_a_second_run_takes_one_save_for_each_family(

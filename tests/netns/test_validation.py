@@ -24,6 +24,7 @@ VALIDATE = ("--run-validation", "--probe-timeout", "2s")
 LOOK = ("--skip-rule-apply", *VALIDATE)
 MODES = ("REDIRECT", "TPROXY")
 PROFILES = ("istio", "meshnet")
+BACKENDS: tuple[tuple[str, ...], ...] = ((), ("--native-nftables",))
 
 
 def init(namespace: Namespace, *words: str, around: tuple[str, ...] = ()) -> Answer:
@@ -49,10 +50,13 @@ def nothing_is_left(namespace: Namespace) -> bool:
     return not sockets and not pids.stdout.strip()
 
 
+@pytest.mark.parametrize("backend", BACKENDS, ids=["iptables", "nftables"])
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("mode", MODES)
-def test_a_redirected_connection_is_seen_in_both_families(pod: Pod, mode: str, profile: str) -> None:
-    answer = init(pod.pod, *ALL, "-m", mode, "--profile", profile, *VALIDATE, "--output", "json")
+def test_a_redirected_connection_is_seen_in_both_families(
+    pod: Pod, mode: str, profile: str, backend: tuple[str, ...]
+) -> None:
+    answer = init(pod.pod, *ALL, *backend, "-m", mode, "--profile", profile, *VALIDATE, "--output", "json")
     assert answer.code == 0, answer.err
     found = answer.data["validation"]
     assert [(item["family"], item["redirected"]) for item in found["families"]] == [(4, True), (6, True)], found
@@ -62,11 +66,14 @@ def test_a_redirected_connection_is_seen_in_both_families(pod: Pod, mode: str, p
     assert nothing_is_left(pod.pod)
 
 
+@pytest.mark.parametrize("backend", BACKENDS, ids=["iptables", "nftables"])
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("mode", MODES)
-def test_as_the_sidecar_s_user_without_a_capability(pod: Pod, mode: str, profile: str) -> None:
+def test_as_the_sidecar_s_user_without_a_capability(
+    pod: Pod, mode: str, profile: str, backend: tuple[str, ...]
+) -> None:
     """As Istio's validation container runs beside its CNI plugin. It has root's rules to look at, and none to write."""
-    words = (*ALL, "-m", mode, "--profile", profile)
+    words = (*ALL, *backend, "-m", mode, "--profile", profile)
     assert init(pod.pod, *words).code == 0
     answer = inside(pod, *words, *LOOK)
     assert (answer.code, answer.out.count("validated")) == (0, 2), answer.err

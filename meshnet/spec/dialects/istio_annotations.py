@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
     from meshnet.model.spec import Families, Profile, Spec
 
-PROXY, INIT = "istio-proxy", "istio-init"
+PROXY = "istio-proxy"
+INITS = ("istio-init", "meshnet-init")
+"""Init containers that write the rules themselves: the original's, and that of ``meshnet init-container``."""
+
 TRAFFIC = "traffic.sidecar.istio.io/"
 INJECT, STATUS, MODE = "sidecar.istio.io/inject", "sidecar.istio.io/status", "sidecar.istio.io/interceptionMode"
 STATUS_PORTS = ("status.sidecar.istio.io/port", "sidecar.istio.io/statusPort")
@@ -48,6 +51,21 @@ DEFAULTS = {"istio-inbound-ports": "*", "istio-service-cidr": "*", "istio-local-
 DNS, DUAL_STACK, INVALID, DISABLED = "ISTIO_META_DNS_CAPTURE", "ISTIO_DUAL_STACK", "INVALID_DROP", "DISABLE_ENVOY"
 VARIABLES = {DNS: ("redirect-dns", "capture-all-dns"), DUAL_STACK: ("dual-stack",), INVALID: ("drop-invalid",)}
 """Which options a variable of the proxy's container sets. Unlike ``istio-iptables``, the plugin captures all DNS."""
+
+PATHS = {
+    MODE: "inbound.mode",
+    f"{TRAFFIC}includeInboundPorts": "inbound.ports",
+    f"{TRAFFIC}excludeInboundPorts": "inbound.excludePorts",
+    f"{TRAFFIC}includeOutboundPorts": "outbound.ports",
+    f"{TRAFFIC}excludeOutboundPorts": "outbound.excludePorts",
+    f"{TRAFFIC}includeOutboundIPRanges": "outbound.cidrs",
+    f"{TRAFFIC}excludeOutboundIPRanges": "outbound.excludeCidrs",
+    f"{TRAFFIC}excludeInterfaces": "interfaces.exclude",
+    **dict.fromkeys(GUESTS, "interfaces.guest"),
+}
+"""The spec's field that an annotation is about."""
+
+VARIABLE_PATHS = {DNS: "dns.capture", DUAL_STACK: "families", INVALID: "dropInvalid"}
 
 YES, NO = ("y", "yes", "on"), ("n", "no", "off")
 """Further words of ``inject``, which the injector takes beside those of Go's ParseBool."""
@@ -82,12 +100,20 @@ def spec_of_pod(pod: object, *, profile: Profile = "istio", families: Families =
     return replace(spec, name=manifest.name or spec.name)
 
 
+def decided_by(pod: object) -> frozenset[str]:
+    """The spec's fields that this manifest itself decides; for all others ``spec_of_pod`` took a default."""
+    manifest = _Manifest(pod)
+    found = {path for key, path in PATHS.items() if manifest.annotated(key)}
+    found |= {path for name, path in VARIABLE_PATHS.items() if manifest.variable(name)}
+    return frozenset(found | manifest.identities_given())
+
+
 def _reason(pod: _Manifest) -> str:
     """Why a pod isn't intercepted, in the plugin's order; empty when it is."""
     if pod.host_network:
         return "it has the node's network (hostNetwork), which is no pod's to change"
-    if INIT in pod.containers:
-        return f"its own container {INIT} writes the rules"
+    if init := next((name for name in INITS if name in pod.containers), ""):
+        return f"its own container {init} writes the rules"
     if not pod.proxy:
         return f"it has no container {PROXY}, neither beside the application nor as a sidecar in initContainers"
     if pod.truth(pod.variable(DISABLED)):
@@ -182,6 +208,12 @@ class _Manifest(Places):
             self.wrong(place, f"not a number ({shown(number)})", "a number such as 1337, without quotes")
             number = None
         return Word(str(number or SIDECAR_ID), place)
+
+    def identities_given(self) -> set[str]:
+        """Which identities of the proxy the manifest names by number."""
+        own = self.mapping(self.proxy, "securityContext")
+        named = {"runAsUser": "sidecar.uids", "runAsGroup": "sidecar.gids"}
+        return {path for field, path in named.items() if own.get(field) or self._security.get(field)}
 
     def truth(self, word: Word | None, yes: tuple[str, ...] = (), no: tuple[str, ...] = ()) -> bool:
         if word is None or not word.text:

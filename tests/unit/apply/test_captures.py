@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.apply.captures import carried, stale, udp_ports, without_captures
+from meshnet.apply.captures import _undone, carried, stale, udp_ports, without_captures
 from meshnet.kernel.conntrack import TCP, UDP, Entry
 from meshnet.render.plan import render
 from tests.unit.compile.compiling import program
@@ -80,4 +80,27 @@ def test_what_is_left_captures_nothing_and_carries_on(backend, mode, profile):
     assert left.routing == full.routing
     gone = set(full.rules()) - set(rules)
     assert gone and all("capture" in rule or "tproxy" in rule or "redirect" in rule for rule in gone)
-    assert carried(left).marks == carried(full).marks
+    assert carried(left) == carried(full), "who drains again knows the same"
+    assert without_captures(left) == left
+
+
+@pytest.mark.parametrize(
+    ("rule", "left"),
+    [
+        (
+            '-p tcp -m comment --comment "meshnet:nat.x" -j REDIRECT --to-ports 15006-15009',
+            '-p tcp -m comment --comment "meshnet:drained.15006-15009" -j RETURN',
+        ),
+        (
+            'meta l4proto tcp counter redirect to :15001 comment "meshnet:nat.x"',
+            'meta l4proto tcp counter return comment "meshnet:drained.15001-15001"',
+        ),
+        ('-p tcp -m comment --comment "meshnet:x" -j TPROXY --on-port 1 --on-ip :: --tproxy-mark 0x1', ""),
+        ('counter tproxy to :1 meta mark set 0x1 accept comment "meshnet:x"', ""),
+        ('counter drop comment "meshnet:x.no-listener"', ""),
+        ('counter drop comment "meshnet:x"', 'counter drop comment "meshnet:x"'),
+        ("-p tcp -j REDIRECT --to-ports 1", "-p tcp -j REDIRECT --to-ports 1"),
+    ],
+)
+def test_what_is_left_of_a_rule(rule, left):
+    assert _undone(rule) == left

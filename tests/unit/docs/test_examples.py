@@ -13,11 +13,13 @@ from click.testing import CliRunner
 
 from meshnet.cli import init
 from meshnet.cli.main import meshnet
+from meshnet.cni import conflist
+from meshnet.cni.config import read_config
 from meshnet.compile.pipeline import compile_spec
 from meshnet.model.facts import Facts
 from meshnet.model.program import Program
 from meshnet.render.plan import render
-from meshnet.spec.load import load_text
+from meshnet.spec.load import load_body, load_text
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -30,7 +32,8 @@ RESOLVERS = Facts(
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-PURE = ("meshnet compile ", "meshnet schema", "meshnet explain ", "meshnet compare ")
+PURE = ("meshnet compile ", "meshnet schema", "meshnet explain ", "meshnet compare ", "meshnet doctor ")
+PURE += ("meshnet cni manifests", "meshnet init-container")
 
 
 def name_of(path: Path) -> str:
@@ -70,7 +73,7 @@ def test_a_command_on_a_page_runs(page: str, line: str, monkeypatch: pytest.Monk
     monkeypatch.chdir(ROOT)
     words = shlex.split(line, comments=True)[1:]
     done = CliRunner().invoke(meshnet, words, catch_exceptions=False)
-    assert done.exit_code == 0, f"{page}: {line}\n{done.output}"
+    assert done.exit_code == int(line.endswith("# exit 1")), f"{page}: {line}\n{done.output}"
     assert done.output
     if "json" in words or words[0] == "schema":
         json.loads(done.stdout)
@@ -93,6 +96,14 @@ def test_a_command_of_meshnet_init_runs(page: str, line: str, capsys: pytest.Cap
     assert init.call(shlex.split(line, comments=True)[1:], {}) == 0, f"{page}: {line}"
     said = capsys.readouterr().out
     assert "meshnet-init" in said or load_text(said, page).spec.profile in ("istio", "meshnet")
+
+
+def test_a_network_on_the_page_is_one_that_the_plugin_takes() -> None:
+    text = (ROOT / "docs" / "cni" / "10-mesh.conflist").read_text(encoding="utf-8")
+    entry = conflist.entry_of(text)
+    assert entry is not None
+    config = read_config("ADD", {"cniVersion": "1.0.0", "name": "mesh", **entry})
+    assert load_body(config.interception, "").spec.inbound.mode == "redirect"
 
 
 def test_there_are_commands_of_meshnet_init() -> None:

@@ -189,6 +189,15 @@ def test_everybody_but_some_is_whoever_has_no_owner_too():
     }
 
 
+def test_everybody_but_some_of_one_family_leaves_the_other_alone():
+    others = rule(Owner("gid", (5,), negated=True), target=Return(), family=4)
+    assert [text.rpartition(" comment ")[0] for text in chains(others)["nat_x"]] == [
+        "meta nfproto ipv4 meta skgid 5 counter goto nat_x_2",
+        "meta nfproto ipv4 counter return",
+        "counter goto nat_x_2",
+    ]
+
+
 def test_a_family_is_said_where_no_address_says_it():
     assert texts(TCP, family=4) == ["meta nfproto ipv4 meta l4proto tcp counter accept"]
     assert texts(Destination(blocks("0.0.0.0/0"))) == ["meta nfproto ipv4 counter accept"]
