@@ -73,7 +73,7 @@ def test_a_command_on_a_page_runs(page: str, line: str, monkeypatch: pytest.Monk
     monkeypatch.chdir(ROOT)
     words = shlex.split(line, comments=True)[1:]
     done = CliRunner().invoke(meshnet, words, catch_exceptions=False, standalone_mode=False)
-    assert done.return_value == int(line.endswith("# exit 1")), f"{page}: {line}\n{done.output}"
+    assert (done.return_value or 0) == int(line.endswith("# exit 1")), f"{page}: {line}\n{done.output}"
     assert done.output
     if "json" in words or words[0] == "schema":
         json.loads(done.stdout)
