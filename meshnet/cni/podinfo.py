@@ -26,10 +26,13 @@ class PodName:
 
 
 def pod_name(call: Call) -> PodName | None:
-    """None when the runtime is none of kubelet's. CniError 4 for half a name and for another path of the API."""
+    """None when the runtime is none of kubelet's. CniError 4 for words that would be another path of the API.
+
+    Half a name is none: podman gives its containers' names as K8S_POD_NAME, and no namespace.
+    """
     given = call.arguments
     namespace, name = given.get("K8S_POD_NAMESPACE", ""), given.get("K8S_POD_NAME", "")
-    if not namespace and not name:
+    if not namespace or not name:
         return None
     for key, word in (("K8S_POD_NAMESPACE", namespace), ("K8S_POD_NAME", name)):
         if not _is_object_name(word):

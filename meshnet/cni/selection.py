@@ -31,7 +31,7 @@ class Decision:
 
 def decide(config: Config, call: Call) -> Decision:
     """Whether and how a pod is intercepted. CniError: 102 for a pod whose words are wrong, 11 for an API that is away,
-    4 for half a pod's name, 7 for an ``interception`` that is no spec, 50 for a kubeconfig that is none."""
+    4 for what is no pod's name, 7 for an ``interception`` that is no spec, 50 for a kubeconfig that is none."""
     name = pod_name(call)
     pod = str(name) if name else ""
     if name is not None:

@@ -213,7 +213,7 @@ PHASES = (Phase.generate,)
         (b'{"cniVersion": "1.1.0", "name": "net"}', 7),
         (b'{"cniVersion": "1.1.0", "name": "net", "interception": []}', 7),
         (b'{"cniVersion": "1.1.0", "name": "net", "interceptoin": {}}', 2),
-        (b'{"cniVersion": "1.1.0", "name": "net", "interception": {}}', 7),
+        (b'{"cniVersion": "1.1.0", "name": "net", "interception": {}, "logFile": "/dev/null"}', 7),
     ],
 )
 def test_a_wrong_configuration_has_its_code(text: bytes, code: int, kept: dict[str, str]) -> None:

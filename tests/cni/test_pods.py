@@ -180,12 +180,13 @@ def test_wrong_annotations_fail_the_pod_and_are_named(by_pod: Made, api: FakeApi
 def test_a_container_that_is_no_pod_starts_without_rules(by_pod: Made, api: FakeApi, pod: Namespace) -> None:
     """podman on a node takes its networks from the same folder as kubelet's runtime."""
     before = snapshot(pod)
-    add(by_pod(), pod, "IgnoreUnknown=1")
+    for arguments in ("", "IgnoreUnknown=1", "IgnoreUnknown=1;K8S_POD_NAME=one", "K8S_POD_NAMESPACE=shop"):
+        add(by_pod(), pod, arguments)
     assert (snapshot(pod), api.requests) == (before, [])
 
 
-def test_half_a_pod_s_name_is_refused(by_pod: Made, pod: Namespace) -> None:
-    for arguments in ("K8S_POD_NAME=web", "K8S_POD_NAMESPACE=shop", "K8S_POD_NAMESPACE=../../nodes;K8S_POD_NAME=x"):
+def test_a_name_that_would_be_another_path_of_the_api_is_refused(by_pod: Made, pod: Namespace) -> None:
+    for arguments in ("K8S_POD_NAMESPACE=a;K8S_POD_NAME=x?y", "K8S_POD_NAMESPACE=../../nodes;K8S_POD_NAME=x"):
         with pytest.raises(Refused) as refused:
             add(by_pod(), pod, arguments)
         assert refused.value.code == 4
