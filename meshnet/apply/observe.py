@@ -167,10 +167,12 @@ def _left_by_istio(table: SavedTable) -> frozenset[tuple[str, str]]:
 
 def _something_left(seen: SeenRouting) -> bool:
     """Whether there is anything at all that a closer look may find to be of an istio-iptables run."""
+    address = f"{PASSTHROUGH6}/128"
+    ours = any(route.protocol == ROUTE_PROTOCOL and route.destination == address for route in seen.routes)
     return (
         any(rule.mark and rule.protocol != ROUTE_PROTOCOL for rule in seen.rules)
         or any(route.table == ROUTE_TABLE and route.protocol != ROUTE_PROTOCOL for route in seen.routes)
-        or f"{PASSTHROUGH6}/128" in seen.loopback
+        or (address in seen.loopback and not ours)
     )
 
 
