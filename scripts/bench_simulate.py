@@ -1,15 +1,9 @@
-"""What a walk, a comparison and an explanation cost: walks a second on one core, seconds of the processor, and starts.
-
-Beside P, the bare start of the interpreter, measured in turn.
-"""
+"""What a walk and a comparison cost: walks a second on one core, and seconds of the processor."""
 
 from __future__ import annotations
 
 import random
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -20,9 +14,6 @@ from meshnet.simulate.compare import compare  # noqa: E402
 from tests.unit.simulate.pods import inward, outward, pod, table  # noqa: E402
 from tests.unit.simulate.test_compare import OUT, rules, side  # noqa: E402
 
-PYTHON = [sys.executable, "-I"]
-RUNS = 15
-SPEC = "apiVersion: meshnet/v1\nkind: Interception\nname: bench\ninbound: {mode: tproxy}\n"
 FORTY = table(
     "nat",
     ":IN - [0:0]",
@@ -40,7 +31,6 @@ FORTY = table(
 def main() -> None:
     walks()
     comparisons()
-    starts()
 
 
 def walks() -> None:
@@ -69,21 +59,6 @@ def _spent(one: str, other: str) -> float:
     begin = time.process_time()
     assert compare(side(rules(one)), side(rules(other))).equal
     return time.process_time() - begin
-
-
-def starts() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "spec.yaml")
-        path.write_text(SPEC)
-        commands = ([*PYTHON, "-c", "pass"], [*PYTHON, "-m", "meshnet", "explain", str(path), "--in"])
-        times: list[list[float]] = [[], []]
-        for _ in range(RUNS):
-            for place, command in enumerate(commands):
-                begin = time.perf_counter()
-                subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, cwd=ROOT)
-                times[place].append(time.perf_counter() - begin)
-    bare, asked = (statistics.median(each) for each in times)
-    print(f"explain of a small spec: {asked * 1e3:.1f} ms = {asked / bare:.1f} P (at most 8 P)")
 
 
 main()
