@@ -67,7 +67,8 @@ def test_a_loop_is_bounded_and_seen_in_the_picture() -> None:
     (ran,) = runner.run([scenario])
     assert ran.ok, ran.records
     loops = [record for record in ran.records if record["measured"] == {"client": "loop"}]
-    assert len(loops) == 4
+    assert {record["name"].rsplit(" ", 2)[1] for record in loops} == {"legacy", "nft", "nftables"}
+    assert len(loops) == 6
     for record in loops:
         assert 500 < record["sidecar"]["inbound"] <= 601
         assert any(arrow["wrong"].startswith("the sidecar calls itself") for arrow in record["arrows"])
