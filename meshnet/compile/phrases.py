@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from meshnet.model.spec import Spec
 
 TCP = Protocol("tcp")
-TO_LOOPBACK_INTERFACE = OutInterface("lo")
+TO_LOOPBACK_INTERFACE = OutInterface(("lo",))
 DNS_TRANSPORTS: tuple[Transport, ...] = ("udp", "tcp")
 TO_DNS = DestinationPorts((PortRange(53, 53),))
 
@@ -33,6 +33,11 @@ def identities(spec: Spec) -> tuple[tuple[str, str, Match], ...]:
             for place, gid in enumerate(spec.sidecar.gids)
         ),
     )
+
+
+def listed(names: tuple[str, ...], field: str) -> tuple[str, str]:
+    """The step and the origin of a rule about the interfaces that a field lists: a lone one is called by its name."""
+    return (names[0], f"{field}[0]") if len(names) == 1 else ("interfaces", field)
 
 
 def off_loopback(family: Family) -> Destination:

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    SetType = Literal["ipv4_addr", "ipv6_addr", "inet_service", "uid", "gid"]
+    SetType = Literal["ipv4_addr", "ipv6_addr", "inet_service", "uid", "gid", "ifname"]
 
 UNKNOWN = "(not meshnet's words:"
 """Begins what stands in a rule for expressions that meshnet never writes."""
@@ -21,7 +21,10 @@ UNKNOWN = "(not meshnet's words:"
 
 @value
 class NftSet:
-    """A named set of intervals; ``ranges`` are sorted, both ends included, and never touch one another."""
+    """A named set of intervals; ``ranges`` are sorted, both ends included, and never touch one another.
+
+    Of type ``ifname`` it holds single names, as the numbers that ``ranges.name_number`` makes of them.
+    """
 
     name: str
     type: SetType

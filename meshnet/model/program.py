@@ -47,13 +47,15 @@ class Destination:
 
 @value
 class InInterface:
-    name: str
+    """A name that ends in ``+`` stands for every name with that beginning."""
+
+    names: tuple[str, ...]
     negated: bool = False
 
 
 @value
 class OutInterface:
-    name: str
+    names: tuple[str, ...]
     negated: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Ranges of numbers, as sets of nftables and of ipset hold them: addresses, ports, ids."""
+"""Ranges of numbers, as sets of nftables and of ipset hold them: addresses, ports, ids, names of interfaces."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     Ranges = tuple[tuple[int, int], ...]
 
 
+NAME_BYTES = 16
+"""IFNAMSIZ of linux/if.h. The last byte is never part of a name, so two names never stand next to each other."""
+
+
 def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """The same numbers in the fewest ranges, sorted: the kernel refuses overlaps, and tells neighbours from one."""
     found: list[tuple[int, int]] = []
@@ -25,8 +29,15 @@ def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(found)
 
 
+def name_number(name: str) -> int:
+    """The name of an interface as the number that its bytes make in the kernel's register."""
+    return int.from_bytes(name.encode().ljust(NAME_BYTES, b"\0"), "big")
+
+
 def range_text(kind: SetType, first: int, last: int) -> str:
     """A range of values as nft reads it: a lone value, a block of addresses, or both ends."""
+    if kind == "ifname":
+        return '"' + first.to_bytes(NAME_BYTES, "big").rstrip(b"\0").decode("utf-8", "replace") + '"'
     if kind not in ("ipv4_addr", "ipv6_addr"):
         return str(first) if first == last else f"{first}-{last}"
     family: Family = 4 if kind == "ipv4_addr" else 6

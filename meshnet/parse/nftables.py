@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 HOOKS = {0: "prerouting", 1: "input", 2: "forward", 3: "output", 4: "postrouting"}
 POLICIES = {0: "drop", 1: "accept"}
-KEY_TYPES: dict[int, SetType] = {7: "ipv4_addr", 8: "ipv6_addr", 13: "inet_service", 24: "uid", 25: "gid"}
+KEY_TYPES: dict[int, SetType] = {7: "ipv4_addr", 8: "ipv6_addr", 13: "inet_service", 24: "uid", 25: "gid", 41: "ifname"}
 """nft's own numbers for types (enum datatypes of its datatype.h); the kernel hands them back as they came."""
 
-WIDTHS = {"ipv4_addr": 4, "ipv6_addr": 16, "inet_service": 2, "uid": 4, "gid": 4}
+WIDTHS = {"ipv4_addr": 4, "ipv6_addr": 16, "inet_service": 2, "uid": 4, "gid": 4, "ifname": 16}
 INTERVAL = 0x4
 INTERVAL_END = 0x1
 """NFT_SET_… and NFT_SET_ELEM_… of linux/netfilter/nf_tables.h."""
@@ -59,10 +59,13 @@ def _head(chain: RawChain) -> str:
 
 
 def _set(raw: RawSet) -> NftSet | None:
-    """A named set of intervals of a type that meshnet uses; None for any other, anonymous ones of others included."""
+    """A named set of a type that meshnet uses, of intervals but for names; None for any other and anonymous ones."""
     kind = KEY_TYPES.get(raw.key_type)
-    if kind is None or raw.flags != INTERVAL:
+    if kind is None or raw.flags != (0 if kind == "ifname" else INTERVAL):
         return None
+    if kind == "ifname":
+        names = sorted(int.from_bytes(key, "big") for key, _ in raw.elements)
+        return NftSet(raw.name, kind, tuple((name, name) for name in names))
     limit = (1 << 8 * WIDTHS[kind]) - 1
     # The end of a range is the value behind it, and bears a flag; a range up to the last value has none.
     points = sorted((int.from_bytes(key, "big"), not flags & INTERVAL_END) for key, flags in raw.elements)

@@ -148,10 +148,10 @@ def _match(match: Match, transport: str) -> Sequence[str]:  # noqa: C901 (one ca
             return _blocks("-s", cidrs, negated)
         case Destination(cidrs, negated):
             return _blocks("-d", cidrs, negated)
-        case InInterface(name, negated):
-            return _each("-i", (name,), negated)
-        case OutInterface(name, negated):
-            return _each("-o", (name,), negated)
+        case InInterface(names, negated):
+            return _each("-i", names, negated)
+        case OutInterface(names, negated):
+            return _each("-o", names, negated)
         case SourcePorts(ports, negated):
             return _ports(transport, "--sport", ports, negated)
         case DestinationPorts(ports, negated):

@@ -81,7 +81,7 @@ def _lines(table: NftTable) -> Iterator[str]:
     yield f'\tcomment "{NFT_MARK}"'
     for item in table.sets:
         yield f"\tset {item.name} {{"
-        yield f"\t\ttype {item.type}; flags interval"
+        yield f"\t\ttype {item.type}" + ("" if item.type == "ifname" else "; flags interval")
         words = [range_text(item.type, first, last) for first, last in item.ranges]
         rows = [", ".join(words[place : place + A_LINE]) for place in range(0, len(words), A_LINE)]
         if rows:

@@ -2,8 +2,8 @@
 
 Each chain of the program is a chain here, ``nat_out`` for ``MESHNET_OUT`` in nat, and each hook that it has entries in
 is a base chain at the priority of iptables' table, by number: nft 1.0.6 takes the name ``dstnat`` on prerouting alone.
-What several values may match is a named set of intervals, and rules that ask for the same values share it; so 10,000
-blocks cost a packet a search in a tree, and are written once.
+What several values may match is a named set of intervals, of interfaces one of names, and rules that ask for the same
+values share it; so 10,000 blocks cost a packet a search in a tree, and are written once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from meshnet.model.program import (
     Tproxy,
     Zone,
 )
-from meshnet.model.ranges import merged, range_text
+from meshnet.model.ranges import merged, name_number, range_text
 from meshnet.model.value import assert_never, replace
 
 TYPE_CHECKING = False
@@ -133,7 +133,8 @@ class _Writer:
         return NftChain(base_name(table, hook), head(table, hook), tuple(texts)) if texts else None
 
     def _rules(self, rules: Iterable[Rule]) -> Iterator[Rule]:
-        return (rule for rule in rules if any(rule.holds_for(family) for family in self._program.families))
+        held = (rule for rule in rules if any(rule.holds_for(family) for family in self._program.families))
+        return (part for rule in held for part in _apart(rule))
 
     def _in_families(self, rules: Iterable[Rule]) -> Iterator[Rule]:
         """A table is of both families: a program of one alone has its entries say so."""
@@ -189,10 +190,10 @@ class _Writer:
                 return [self._blocks("saddr", cidrs, negated, rule)]
             case Destination(cidrs, negated):
                 return [self._blocks("daddr", cidrs, negated, rule)]
-            case InInterface(name, negated):
-                return [f"iifname {_not(negated)}{_interface(name)}"]
-            case OutInterface(name, negated):
-                return [f"oifname {_not(negated)}{_interface(name)}"]
+            case InInterface(names, negated):
+                return self._interfaces("iifname", names, negated, rule)
+            case OutInterface(names, negated):
+                return self._interfaces("oifname", names, negated, rule)
             case SourcePorts(ports, negated):
                 return [self._among(f"{transport} sport", "inet_service", _spans(ports), negated, rule)]
             case DestinationPorts(ports, negated):
@@ -221,6 +222,12 @@ class _Writer:
         kind: SetType = "ipv6_addr" if family == 6 else "ipv4_addr"
         ranges = [(cidr.network, cidr.last) for cidr in cidrs]
         return self._among(f"{ADDRESS_WORDS[family]} {side}", kind, ranges, negated, rule)
+
+    def _interfaces(self, what: str, names: tuple[str, ...], negated: bool, rule: Rule) -> list[str]:
+        whole, beginnings = _named(names)
+        numbers = [(number, number) for number in map(name_number, whole)]
+        listed = [self._among(what, "ifname", numbers, negated, rule)] if numbers else []
+        return [*listed, *(f'{what} {_not(negated)}"{name[:-1]}*"' for name in beginnings)]
 
     def _among(self, what: str, kind: SetType, ranges: Iterable[tuple[int, int]], negated: bool, rule: Rule) -> str:
         """One value or range in the rule itself, more of them in a set."""
@@ -271,8 +278,26 @@ def _not(negated: bool) -> str:
     return "!= " if negated else ""
 
 
-def _interface(name: str) -> str:
-    return f'"{name[:-1]}*"' if name.endswith("+") else f'"{name}"'
+def _named(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Whole names, and beginnings of names (``eth+``), without those that another beginning covers."""
+    given = tuple(dict.fromkeys(names))
+    wild = [name for name in given if name.endswith("+")]
+    kept = [name for name in given if not any(name != other and name.startswith(other[:-1]) for other in wild)]
+    return tuple(name for name in kept if name not in wild), tuple(name for name in kept if name in wild)
+
+
+def _apart(rule: Rule) -> Iterator[Rule]:
+    """A rule for the whole names, and one for each beginning of a name: nft before 1.0.3 takes none into a set."""
+    for place, match in enumerate(rule.matches):
+        if isinstance(match, (InInterface, OutInterface)) and not match.negated:
+            whole, beginnings = _named(match.names)
+            parts = [part for part in (whole, *((name,) for name in beginnings)) if part]
+            if len(parts) > 1:
+                for names in parts:
+                    matches = (*rule.matches[:place], replace(match, names=names), *rule.matches[place + 1 :])
+                    yield from _apart(replace(rule, matches=matches))
+                return
+    yield rule
 
 
 def _spans(items: Iterable[object]) -> list[tuple[int, int]]:

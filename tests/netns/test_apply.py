@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 BACKENDS = ("iptables-nft", "iptables-legacy", "libiptc", "nftables")
 FEATURES = (
     "dns: {capture: all}\nsidecar: {uids: [1337, 1338], gids: [1337]}\n"
-    "interfaces: {exclude: [eth5], guest: [vm0]}\ndropInvalid: true\n"
+    "interfaces: {exclude: [eth5, eth7, tun+], guest: [vm0, vm1]}\ndropInvalid: true\n"
     'outbound: {excludeCidrs: BLOCKS, excludePorts: [1, 3, 5, "7-9"], groups: [0, 5]}\n'
 )
+TWO_INTERFACES = "interfaces: {exclude: [eth5, eth7]}\n"
+"""For which nftables has a set."""
+
 BLOCKS = {"4": "[10.1.0.0/16]", "6": '["fd01::/16"]', "both": '[10.1.0.0/16, "fd01::/16"]'}
 
 
@@ -105,6 +108,8 @@ def at_nft(mode: str) -> dict[str, list[list[str]]]:
         "a policy": shell(f'nft "chain {base} {{ policy drop; }}"') if mode == "tproxy" else [],
         "a port taken out of a set": shell('nft "delete element inet meshnet inbound_excludePorts { 15090 }"'),
         "a port put into a set": shell('nft "add element inet meshnet inbound_excludePorts { 81-90 }"'),
+        "an interface taken out of a set": shell('nft "delete element inet meshnet interfaces_exclude { eth7 }"'),
+        "an interface put into a set": shell('nft "add element inet meshnet interfaces_exclude { eth8 }"'),
         "a set added": shell('nft "add set inet meshnet more { type ipv4_addr; flags interval; }"'),
         "a counter added": shell("nft add counter inet meshnet seen"),
         "the table asleep": shell('nft "add table inet meshnet { flags dormant; }"'),
@@ -195,7 +200,7 @@ def test_remove_leaves_tables_that_others_have_in_part(namespace: Namespace, bac
 @pytest.mark.parametrize("mode", ["redirect", "tproxy"])
 def test_repair(namespace: Namespace, backend: str, mode: str) -> None:
     """Everything that somebody may do to our rules is seen by diff and put right by apply, and nothing else is."""
-    wanted = pod_spec(mode)
+    wanted = pod_spec(mode, more=TWO_INTERFACES)
     apply(namespace, wanted, backend)
     applied = snapshot(namespace)
     for family in (4, 6):
@@ -214,7 +219,7 @@ def test_repair(namespace: Namespace, backend: str, mode: str) -> None:
 @pytest.mark.parametrize(("backend", "what"), TAMPERINGS)
 def test_remove_what_was_tampered_with(namespace: Namespace, backend: str, what: str) -> None:
     before = snapshot(namespace)
-    apply(namespace, pod_spec("tproxy"), backend)
+    apply(namespace, pod_spec("tproxy", more=TWO_INTERFACES), backend)
     for family in (4, 6):
         for command in tampering(backend, family, "tproxy").get(what, ()):
             run(namespace, *command)

@@ -69,8 +69,14 @@ def ports(*words: int | tuple[int, int]):
 
 
 MATCHES: list[tuple[Match, ...]] = [
-    *((one,) for one in (TCP, UDP, InInterface("eth0"), InInterface("a" * 15), InInterface("net+", True))),
-    *((one,) for one in (OutInterface("lo"), OutInterface("a" * 14 + "+"), OutInterface("lo", True))),
+    *((one,) for one in (TCP, UDP, InInterface(("eth0",)), InInterface(("a" * 15,)), InInterface(("net+",), True))),
+    *((one,) for one in (OutInterface(("lo",)), OutInterface(("a" * 14 + "+",)), OutInterface(("lo",), True))),
+    *(
+        (made(("eth0", "a" * 15, "tun0"), negated),)
+        for made in (InInterface, OutInterface)
+        for negated in (True, False)
+    ),
+    *((InInterface(("net+", "eth0", "eth1", "b+"), negated),) for negated in (True, False)),
     *((Source(blocks("10.0.0.0/8"), negated),) for negated in (True, False)),
     *((Destination(blocks("10.0.0.0/8", "192.168.0.0/16"), negated),) for negated in (True, False)),
     *((Destination(blocks("fd00::/8", "::1/128"), negated),) for negated in (True, False)),
@@ -114,7 +120,7 @@ MATCHES: list[tuple[Match, ...]] = [
     *((TCP, SocketIs(transparent)) for transparent in (True, False)),
     (
         Source(blocks("10.0.0.0/8")),
-        OutInterface("lo"),
+        OutInterface(("lo",)),
         TCP,
         DestinationPorts(ports(80)),
         Owner("uid", (7,)),
@@ -177,6 +183,14 @@ def test_blocks_of_every_length(namespace: Namespace) -> None:
                 match = Destination((block,), negated)
                 rules.append(Rule(f"mangle.b{address.family}-{length}", (match,), Accept(), "", address.family))
     there_and_back(namespace, render(Program("p", (4, 6), (Chain("mangle", "MESHNET_X", tuple(rules)),)), "t"))
+
+
+def test_a_thousand_interfaces(namespace: Namespace) -> None:
+    names = tuple(f"tap{number:x}" for number in range(1000))
+    rules = tuple(
+        Rule(f"mangle.{made.__name__}", (made(names),), Accept(), "names") for made in (InInterface, OutInterface)
+    )
+    there_and_back(namespace, render(Program("p", (4, 6), (Chain("mangle", "MESHNET_X", rules),)), "t"))
 
 
 def test_ten_thousand_entries(namespace: Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from meshnet.compile.istio.chains import REDIRECT
+from meshnet.compile.phrases import listed
 from meshnet.model.program import Destination, InInterface, Jump, OutInterface, Return
 
 TYPE_CHECKING = False
@@ -13,17 +14,23 @@ if TYPE_CHECKING:
 
 
 def exclude(draft: Draft) -> None:
+    names = draft.spec.interfaces.exclude
+    if not names:
+        return
     tables: tuple[Table, ...] = ("nat", "mangle") if draft.spec.inbound.mode == "tproxy" else ("nat",)
+    step, origin = listed(names, "interfaces.exclude")
     for table in tables:
-        for place, name in enumerate(draft.spec.interfaces.exclude):
-            origin = f"interfaces.exclude[{place}]"
-            draft.enter(table, "PREROUTING", f"in.interface.{name}", [InInterface(name)], Return(), origin)
-            draft.enter(table, "OUTPUT", f"out.interface.{name}", [OutInterface(name)], Return(), origin)
+        draft.enter(table, "PREROUTING", f"in.interface.{step}", [InInterface(names)], Return(), origin)
+        draft.enter(table, "OUTPUT", f"out.interface.{step}", [OutInterface(names)], Return(), origin)
 
 
 def guests(draft: Draft) -> None:
     """The original puts each of these first, so the last one stands first: redirections ahead of returns."""
     names = draft.spec.interfaces.guest
+    if not names:
+        return
+    step, origin = listed(names, "interfaces.guest")
+    came = InInterface(names[::-1])
     outbound = draft.spec.outbound
     captured: list[tuple[Family | None, list[Match]]] = []
     if outbound.mode == "none":
@@ -34,11 +41,6 @@ def guests(draft: Draft) -> None:
         blocks = [block for block in outbound.cidrs if block.family in draft.families]
         captured = [(block.family, [Destination((block,))]) for block in blocks]
     for family, destination in reversed(captured):
-        for place, name in reversed(list(enumerate(names))):
-            matches: list[Match] = [InInterface(name), *destination]
-            origin = f"interfaces.guest[{place}]"
-            draft.enter("nat", "PREROUTING", f"in.guest.{name}", matches, Jump(REDIRECT), origin, family, first=True)
-    for place, name in reversed(list(enumerate(names))):
-        matches = [InInterface(name)]
-        origin = f"interfaces.guest[{place}]"
-        draft.enter("nat", "PREROUTING", f"in.guest.{name}-done", matches, Return(), origin, first=True)
+        matches: list[Match] = [came, *destination]
+        draft.enter("nat", "PREROUTING", f"in.guest.{step}", matches, Jump(REDIRECT), origin, family, first=True)
+    draft.enter("nat", "PREROUTING", f"in.guest.{step}-done", [came], Return(), origin, first=True)

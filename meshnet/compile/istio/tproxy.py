@@ -32,9 +32,9 @@ def guard(draft: Draft) -> None:
     marked: list[Match] = [TCP, MarkIs(spec.marks.inbound_mark)]
     draft.add(("mangle", INBOUND), "in.guard.marked", marked, Return(), "marks.inbound")
     for family in draft.families:
-        passed: list[Match] = [TCP, Source((spec.passthrough.of(family),)), InInterface("lo")]
+        passed: list[Match] = [TCP, Source((spec.passthrough.of(family),)), InInterface(("lo",))]
         draft.add(("mangle", INBOUND), "in.guard.passthrough", passed, Return(), f"passthrough.ipv{family}", family)
-    itself: list[Match] = [TCP, InInterface("lo"), MarkIs(spec.marks.outbound_mark, negated=True)]
+    itself: list[Match] = [TCP, InInterface(("lo",)), MarkIs(spec.marks.outbound_mark, negated=True)]
     draft.add(("mangle", INBOUND), "in.guard.itself", itself, Return(), "marks.outbound")
 
 

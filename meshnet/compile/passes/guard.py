@@ -7,7 +7,7 @@ takes no NAT back, so under REDIRECT the pod's own stack answers a connection it
 from __future__ import annotations
 
 from meshnet.compile.draft import OUT, PRE
-from meshnet.compile.phrases import TCP
+from meshnet.compile.phrases import TCP, listed
 from meshnet.model.program import TABLES, CtState, Drop, InInterface, OutInterface, Return, Syn
 
 TYPE_CHECKING = False
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 def interfaces(draft: Draft) -> None:
     """An excluded interface is left alone in every table, both directions."""
+    names = draft.spec.interfaces.exclude
+    if not names:
+        return
+    step, origin = listed(names, "interfaces.exclude")
     for table in TABLES:
-        for place, name in enumerate(draft.spec.interfaces.exclude):
-            origin = f"interfaces.exclude[{place}]"
-            draft.add((table, PRE), f"in.guard.{name}", [InInterface(name)], Return(), origin)
-            draft.add((table, OUT), f"out.guard.{name}", [OutInterface(name)], Return(), origin)
+        draft.add((table, PRE), f"in.guard.{step}", [InInterface(names)], Return(), origin)
+        draft.add((table, OUT), f"out.guard.{step}", [OutInterface(names)], Return(), origin)
 
 
 def mid_stream(draft: Draft) -> None:

@@ -7,7 +7,7 @@ pod's own address there above all, is inbound traffic as by any other interface.
 from __future__ import annotations
 
 from meshnet.compile.draft import GUEST, PRE
-from meshnet.compile.phrases import TO_DNS, dns_captured
+from meshnet.compile.phrases import TO_DNS, dns_captured, listed
 from meshnet.model.program import TABLES, Destination, InInterface, Jump, Protocol, Return
 
 TYPE_CHECKING = False
@@ -21,11 +21,12 @@ DECIDING: tuple[Table, ...] = ("raw", "nat")
 
 def enter(draft: Draft) -> None:
     """First its own chain decides; what that doesn't capture leaves the pod's tables untouched."""
-    for place, name in enumerate(draft.spec.interfaces.guest):
-        _outbound(draft, f"in.guest.{name}", [InInterface(name)], f"interfaces.guest[{place}]")
+    if guests := draft.spec.interfaces.guest:
+        step, origin = listed(guests, "interfaces.guest")
+        _outbound(draft, f"in.guest.{step}", [InInterface(guests)], origin)
     for place, network in enumerate(draft.spec.interfaces.networks):
         origin = f"interfaces.networks[{place}]"
-        came = InInterface(network.interface)
+        came = InInterface((network.interface,))
         for family, blocks in draft.blocks(network.cidrs):
             rule = f"in.network.{network.interface}"
             if dns_captured(draft.spec):

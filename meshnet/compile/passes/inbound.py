@@ -60,7 +60,7 @@ def tproxy(draft: Draft) -> None:
     mark = spec.marks.inbound_mark
     # On lo only the sidecar's calls to its own pod are the listener's business: an application's call to itself, a
     # reply, a packet with the client's address that the sidecar sent on, all lack the outbound mark.
-    own: list[Match] = [InInterface("lo"), MarkIs(spec.marks.outbound_mark, negated=True)]
+    own: list[Match] = [InInterface(("lo",)), MarkIs(spec.marks.outbound_mark, negated=True)]
     draft.add(("mangle", PRE), "in.tproxy.loopback", own, Return(), "inbound.mode")
     # What answers a call is nobody's call to the pod: without this the answers to a guest that the pod forwards for,
     # which find no socket here, go to the listener.

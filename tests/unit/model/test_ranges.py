@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meshnet.model.cidr import read_cidr
-from meshnet.model.ranges import merged, range_text
+from meshnet.model.ranges import merged, name_number, range_text
 
 PAIRS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda pair: (pair[0], pair[0] + pair[1])))
 
@@ -32,3 +32,10 @@ def test_what_is_no_block_has_both_ends():
     assert range_text("ipv6_addr", 1, 4) == "::1-::4"
     assert range_text("inet_service", 80, 81) == "80-81"
     assert range_text("uid", 7, 7) == "7"
+
+
+def test_names_of_interfaces_are_numbers_that_never_touch():
+    """Two of full length that differ in the last letter alone are the nearest that there are."""
+    names = ["a" * 14 + "b", "a" * 14 + "c", "e"]
+    found = merged((number, number) for number in map(name_number, names))
+    assert [range_text("ifname", *pair) for pair in found] == [f'"{name}"' for name in names]

@@ -9,6 +9,7 @@ import pytest
 
 from meshnet.kernel.netlink import attribute
 from meshnet.model.nft import UNKNOWN, RawChain, RawExpression, RawRule, RawSet, RawTable
+from meshnet.model.ranges import range_text
 from meshnet.parse.nft_rules import rule_words
 from meshnet.parse.nftables import understand
 
@@ -97,6 +98,7 @@ def words(*expressions, comment=""):
         ),
         ((meta(6), cmp(EQ, b"lo".ljust(16, b"\0"))), 'iifname "lo"'),
         ((meta(7), cmp(NEQ, b"net")), 'oifname != "net*"'),
+        ((meta(6), made("lookup", _1=b"names\0", _2=big(1))), "iifname @names"),
         ((meta(10), cmp(EQ, host(1337))), "meta skuid 1337"),
         ((meta(10), swapped(), cmp(GTE, big(5)), cmp(LTE, big(9))), "meta skuid 5-9"),
         ((meta(10), swapped(), between(EQ, big(5), big(9))), "meta skuid 5-9"),
@@ -201,7 +203,14 @@ def test_sets(points, ranges):
     assert (found.type, found.ranges) == ("inet_service", ranges)
 
 
-@pytest.mark.parametrize(("key_type", "flags"), [(13, 0), (13, 0x14), (9, 4)])
+def test_a_set_of_names():
+    elements = tuple((name.ljust(16, b"\0"), 0) for name in (b"tun0", b"eth0", b"a" * 15))
+    (found,) = understand(RawTable("t", "", 0, 1, (), (RawSet("s", 41, 0, elements),))).table.sets
+    assert found.type == "ifname"
+    assert [range_text("ifname", *pair) for pair in found.ranges] == [f'"{"a" * 15}"', '"eth0"', '"tun0"']
+
+
+@pytest.mark.parametrize(("key_type", "flags"), [(13, 0), (13, 0x14), (9, 4), (41, 4), (41, 3)])
 def test_sets_of_another_kind_make_a_table_strange(key_type, flags):
     found = set_of(key_type=key_type, flags=flags)
     assert found.sets == () and found.more == ("set s",) and found.strange

@@ -62,8 +62,8 @@ def ports(*words):
         (Source((read_cidr("10.0.0.0/8"),)), "-s 10.0.0.0/8"),
         (Source((read_cidr("10.0.0.1"),), negated=True), "! -s 10.0.0.1/32"),
         (Destination((read_cidr("127.0.0.0/8"),), negated=True), "! -d 127.0.0.0/8"),
-        (InInterface("eth+"), "-i eth+"),
-        (OutInterface("lo", negated=True), "! -o lo"),
+        (InInterface(("eth+",)), "-i eth+"),
+        (OutInterface(("lo",), negated=True), "! -o lo"),
         (Owner("uid", (5,)), "-m owner --uid-owner 5"),
         (MarkIs(MARK), "-m mark --mark 0x539/0xfff"),
         (MarkIs(MARK, negated=True), "-m mark ! --mark 0x539/0xfff"),
@@ -155,9 +155,28 @@ def test_none_of_several_blocks_is_refused():
 
 def test_matches_in_the_order_in_which_they_are_printed():
     found = texts(
-        MarkIs(MARK), DestinationPorts(ports(80)), TCP, OutInterface("lo"), Destination((read_cidr("::1"),)), family=6
+        MarkIs(MARK),
+        DestinationPorts(ports(80)),
+        TCP,
+        OutInterface(("lo",)),
+        Destination((read_cidr("::1"),)),
+        family=6,
     )
     assert found == ["-d ::1/128 -o lo -p tcp -m tcp --dport 80 -m mark --mark 0x539/0xfff"]
+
+
+BLOCKS = ("10.0.0.0/8", "12.0.0.0/8")
+
+
+def test_interfaces_are_a_rule_each_in_the_order_in_which_they_were_named():
+    assert texts(Destination(tuple(map(read_cidr, BLOCKS))), InInterface(("eth1", "eth0", "net+"))) == [
+        f"-d {block} -i {name}" for block in BLOCKS for name in ("eth1", "eth0", "net+")
+    ]
+
+
+def test_none_of_several_interfaces_cannot_be_said():
+    with pytest.raises(UnsupportedError, match="-o once"):
+        texts(OutInterface(("eth0", "eth1"), negated=True))
 
 
 def test_a_table_for_each_family_with_its_own_rules():

@@ -47,8 +47,8 @@ def program(table, hook, matches, target=None, rule_id="x.y"):
 REFUSED = [
     ("mangle", "PREROUTING", [Owner("uid", (1,))], None, "no packet has an owner in prerouting"),
     ("nat", "PREROUTING", [OwnerWithin((IdRange(1, 2),))], None, "no packet has an owner in prerouting"),
-    ("nat", "PREROUTING", [OutInterface("lo")], None, "no packet has an output interface in prerouting"),
-    ("nat", "OUTPUT", [InInterface("lo")], None, "no packet has an input interface in output"),
+    ("nat", "PREROUTING", [OutInterface(("lo",))], None, "no packet has an output interface in prerouting"),
+    ("nat", "OUTPUT", [InInterface(("lo",))], None, "no packet has an input interface in output"),
     ("mangle", "OUTPUT", [SocketIs()], None, "a socket is looked up in prerouting alone"),
     ("raw", "OUTPUT", [ConnmarkIs(MARK)], None, "conntrack hasn't seen the packet yet"),
     ("raw", "PREROUTING", [CtState(("NEW",))], None, "conntrack hasn't seen the packet yet"),
@@ -83,10 +83,10 @@ def test_all_reasons_at_once():
 @pytest.mark.parametrize(
     ("table", "hook", "matches", "target"),
     [
-        ("nat", "OUTPUT", [Owner("uid", (1,)), OutInterface("lo")], Redirect(PortRange(1, 1))),
+        ("nat", "OUTPUT", [Owner("uid", (1,)), OutInterface(("lo",))], Redirect(PortRange(1, 1))),
         ("mangle", "PREROUTING", [Protocol("tcp"), PORTS, SocketIs(), CtState(("DNAT",))], Tproxy(1, MARK)),
         ("mangle", "OUTPUT", [ConnmarkIs(MARK)], RestoreMark(1)),
-        ("mangle", "PREROUTING", [InInterface("eth0")], SetMark(MARK)),
+        ("mangle", "PREROUTING", [InInterface(("eth0",))], SetMark(MARK)),
         ("raw", "OUTPUT", [Protocol("udp"), PORTS], Zone(2)),
     ],
 )

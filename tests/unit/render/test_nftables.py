@@ -37,6 +37,7 @@ from meshnet.model.program import (
     Tproxy,
     Zone,
 )
+from meshnet.model.ranges import range_text
 from meshnet.model.spec import IdRange
 from meshnet.render.nft_text import table_text, transaction
 from meshnet.render.nftables import program_id, render
@@ -83,9 +84,14 @@ def texts(*matches, target=None, family=None, families=(4, 6)):
         (Source(blocks("10.0.0.0/8", "12.0.0.0/8")), "ip saddr @inbound_mode_ipv4"),
         (Source(blocks("10.0.0.0/8", "12.0.0.0/8"), True), "ip saddr != @inbound_mode_ipv4"),
         (Source(blocks("fd00::/16", "fd02::/16")), "ip6 saddr @inbound_mode_ipv6"),
-        (InInterface("eth0"), 'iifname "eth0"'),
-        (InInterface("net+", True), 'iifname != "net*"'),
-        (OutInterface("lo"), 'oifname "lo"'),
+        (InInterface(("eth0",)), 'iifname "eth0"'),
+        (InInterface(("net+",), True), 'iifname != "net*"'),
+        (OutInterface(("lo",)), 'oifname "lo"'),
+        (InInterface(("eth0", "eth1")), "iifname @inbound_mode"),
+        (OutInterface(("eth0", "eth1"), True), "oifname != @inbound_mode"),
+        (InInterface(("eth0", "eth0")), 'iifname "eth0"'),
+        (InInterface(("net1", "net+", "net1+")), 'iifname "net*"'),
+        (InInterface(("eth0", "net+", "eth1"), True), 'iifname != @inbound_mode iifname != "net*"'),
         (Owner("uid", (1337,)), "meta skuid 1337"),
         (Owner("gid", (5, 7)), "meta skgid @inbound_mode"),
         (Owner("gid", (5, 6)), "meta skgid 5-6"),
@@ -236,6 +242,30 @@ def test_rules_share_a_set_of_the_same_values():
     assert [(item.name, item.type, item.ranges) for item in made.sets] == [
         ("inbound_mode", "inet_service", ((1, 1), (3, 3))),
         ("inbound_mode_2", "inet_service", ((1, 1), (5, 5))),
+    ]
+
+
+def test_both_directions_share_a_set_of_names():
+    rules = (rule(InInterface(("eth1", "eth0"))), rule(OutInterface(("eth0", "eth1"))))
+    made = render(Program("p", (4, 6), (Chain("nat", "MESHNET_X", rules),)), "meshnet")
+    (found,) = made.sets
+    assert (found.name, found.type) == ("inbound_mode", "ifname")
+    assert [range_text("ifname", *pair) for pair in found.ranges] == ['"eth0"', '"eth1"']
+    lines = [line.strip() for line in table_text(made).splitlines()]
+    assert lines[2:6] == ["set inbound_mode {", "type ifname", "elements = {", '"eth0", "eth1"']
+
+
+def test_a_beginning_of_names_is_a_rule_of_its_own():
+    """nft 0.9.7, the oldest that is supported, takes no ``net*`` into a set."""
+    assert texts(InInterface(("net+", "eth0", "tun+", "eth1")), TCP) == [
+        "iifname @inbound_mode meta l4proto tcp counter accept",
+        'iifname "net*" meta l4proto tcp counter accept',
+        'iifname "tun*" meta l4proto tcp counter accept',
+    ]
+    assert texts(InInterface(("net+", "eth0"))) == ['iifname "eth0" counter accept', 'iifname "net*" counter accept']
+    both = texts(InInterface(("a", "b+")), OutInterface(("c+", "d")))
+    assert both == [
+        f"iifname {came} oifname {goes} counter accept" for came in ('"a"', '"b*"') for goes in ('"d"', '"c*"')
     ]
 
 

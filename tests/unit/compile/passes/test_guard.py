@@ -12,11 +12,16 @@ def test_an_excluded_interface_is_first_in_every_table_both_ways():
     made = program(EXCLUDED)
     for entry in made.entries:
         way = "in" if entry.hook == "PREROUTING" else "out"
-        assert ids(made, entry.table, entry.rule.target.chain)[:2] == [f"{way}.guard.eth9", f"{way}.guard.tun+"]
+        assert ids(made, entry.table, entry.rule.target.chain)[0] == f"{way}.guard.interfaces"
     assert {entry.table for entry in made.entries} == {"raw", "mangle", "nat"}
-    assert rule(EXCLUDED, "nat.out.guard.tun+").matches == (OutInterface("tun+"),)
-    assert rule(EXCLUDED, "mangle.in.guard.tun+").matches == (InInterface("tun+"),)
-    assert rule(EXCLUDED, "nat.out.guard.tun+").origin == "interfaces.exclude[1]"
+    assert rule(EXCLUDED, "nat.out.guard.interfaces").matches == (OutInterface(("eth9", "tun+")),)
+    assert rule(EXCLUDED, "mangle.in.guard.interfaces").matches == (InInterface(("eth9", "tun+")),)
+    assert rule(EXCLUDED, "nat.out.guard.interfaces").origin == "interfaces.exclude"
+
+
+def test_a_lone_excluded_interface_is_called_by_its_name():
+    found = rule("interfaces: {exclude: [eth9]}\n", "nat.out.guard.eth9")
+    assert (found.matches, found.origin) == ((OutInterface(("eth9",)),), "interfaces.exclude[0]")
 
 
 def test_no_interface_excluded():

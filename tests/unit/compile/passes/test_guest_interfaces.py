@@ -20,8 +20,17 @@ def test_a_guest_s_packets_are_outbound_and_then_done():
 
 def test_they_are_known_by_the_interface():
     found = rule(GUEST, "nat.in.guest.tap0")
-    assert (found.matches, found.target) == ((InInterface("tap0"),), Jump("MESHNET_GUEST"))
+    assert (found.matches, found.target) == ((InInterface(("tap0",)),), Jump("MESHNET_GUEST"))
     assert found.origin == "interfaces.guest[0]"
+
+
+def test_several_guests_are_one_match():
+    made = program("interfaces: {guest: [tap0, vnet+]}\n")
+    steps = ["in.guest.interfaces", "in.guest.interfaces-done"]
+    assert [name for name in ids(made, "nat", "MESHNET_PRE") if "guest" in name] == steps
+    found = [rule for rule in made.rules() if "in.guest" in rule.id]
+    assert {rule.matches for rule in found} == {(InInterface(("tap0", "vnet+")),)}
+    assert {rule.origin for rule in found} == {"interfaces.guest"}
 
 
 def test_raw_is_only_asked_about_queries():
@@ -41,7 +50,7 @@ def test_what_goes_beyond_a_network_is_outbound_and_then_done():
         "nat.in.network.br0-done",
     }
     found = rule(NETWORK, "nat.in.network.br0")
-    assert found.matches == (Destination((read_cidr("172.17.0.0/16"),), negated=True), InInterface("br0"))
+    assert found.matches == (Destination((read_cidr("172.17.0.0/16"),), negated=True), InInterface(("br0",)))
     assert (found.family, found.origin) == (4, "interfaces.networks[0]")
 
 

@@ -13,7 +13,7 @@ def test_the_bypass_stands_where_the_own_pod_is_captured(mode, tables):
     found = [rule for rule in made.rules() if rule.id.endswith("out.passthrough.bypass")]
     assert {rule.id.partition(".")[0] for rule in found} == tables
     assert {rule.family for rule in found} == {4, 6}
-    assert all(OutInterface("lo") in rule.matches for rule in found)
+    assert all(OutInterface(("lo",)) in rule.matches for rule in found)
 
 
 def test_the_address_is_the_user_s_and_only_ipv6_has_to_be_added():
