@@ -132,7 +132,7 @@ def start(
         if ready is None:
             _await_ready(child, process, ready_within)
         else:
-            _look_until(child, ready, ready_within)
+            wait(child, ready, ready_within)
     except BaseException:
         child.stop()
         raise
@@ -166,7 +166,8 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def _look_until(child: Child, ready: Callable[[Child], bool], seconds: float) -> None:
+def wait(child: Child, ready: Callable[[Child], bool], seconds: float) -> None:
+    """Look at a server until it is ready. ToolError when it ends before, or isn't ready in time."""
     end = time.monotonic() + seconds
     while not ready(child):
         if not child.running:

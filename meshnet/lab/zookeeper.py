@@ -12,42 +12,60 @@ import time
 
 from meshnet.lab.calls import Where, opened
 from meshnet.lab.installed import java_binary, zookeeper_classes
-from meshnet.lab.process import Child
+from meshnet.lab.process import Child, wait
 from meshnet.lab.servers import launched, listens
 from meshnet.lab.topology import address
+from meshnet.model.cidr import address_text, read_address
 from meshnet.model.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from meshnet.lab.world import World
 
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 CLIENT_PORT, PEER_PORT, ELECTION_PORT = 2181, 2888, 3888
+START_SECONDS = 60.0
+IN_VAIN = 4
+"""Rounds of calls, with 0.2 to 0.8 s for an answer, that reach nobody once all members listen: there will be no quorum.
+Where a member can be reached, the first round is heard by somebody."""
+
 QUORUM_SECONDS = 40.0
-"""An ensemble on two cores is complete two seconds after its members are up; one that can't be never is."""
+"""For members that do hear of each other. On two cores they are complete two seconds after they are up."""
+
+LOOK_SECONDS = 0.1
 
 FOLDER = "/dev/shm"  # noqa: S108  each server's own (kernel.mounts)
-REQUEST = re.compile(r"Received connection request from /?\[?([0-9a-f.:]+?)\]?:\d+")
+REQUEST = re.compile(r"Received connection request from /?\[?([0-9a-f.:]+)\]?:\d+")
 
 
 def ensemble(world: World) -> str:
-    """Start the members and say what came of it: ``no quorum``, or whom the members saw."""
-    for number, pod in enumerate(world.pods, start=1):
-        child = _member(world, number, pod)
+    """Start the members and say what came of it: ``no quorum``, or whom they saw, ``each other`` or an address."""
+    children = {pod: _member(world, number, pod) for number, pod in enumerate(world.pods, start=1)}
+    for pod, child in children.items():
         world.applications[f"member in {pod}"] = child
-    children = {pod: world.applications[f"member in {pod}"] for pod in world.pods}
-    formed = _until(lambda: _formed(world), QUORUM_SECONDS)
+    for child in children.values():  # all of them start at once
+        wait(child, lambda child: listens(child.pid, ELECTION_PORT), START_SECONDS)
+    formed = _quorum(world, list(children.values()))
     world.look()
     if not formed:
         return "no quorum"
-    members = {address(pod, world.family) for pod in world.pods}
-    seen = _seen(children)
+    seen = seen_in("".join(child.stderr for child in children.values()))
     if not seen:
         raise ToolError("the members formed a quorum and logged no request", detail=_said(children))
-    strangers = sorted(seen - members)
-    return f"quorum, members seen as {', '.join(strangers)}" if strangers else "quorum, members seen as members"
+    strangers = sorted(seen - {address(pod, world.family) for pod in world.pods})
+    return ", ".join(strangers) or "each other"
+
+
+def _quorum(world: World, members: list[Child]) -> bool:
+    """Wait until there is a quorum, or none can come: everybody has called all others often, and nobody was reached."""
+    before = [_rounds(member) for member in members]
+    end = time.monotonic() + QUORUM_SECONDS
+    while not _formed(world):
+        tried = all(_rounds(member) - known >= IN_VAIN for member, known in zip(members, before, strict=True))
+        if (tried and not seen_in("".join(member.stderr for member in members))) or time.monotonic() > end:
+            return False
+        time.sleep(LOOK_SECONDS)
+    return True
 
 
 def configuration(hosts: list[str]) -> str:
@@ -58,7 +76,7 @@ def configuration(hosts: list[str]) -> str:
         f"dataDir={FOLDER}/data",
         f"clientPort={CLIENT_PORT}",
         "tickTime=250",
-        "initLimit=12",  # a sidecar takes a call for a leader that does not listen yet: the next try is to be soon
+        "initLimit=4",  # a sidecar takes a call for a leader that does not listen yet: the next try is to be soon
         "syncLimit=10",
         "admin.enableServer=false",
         "4lw.commands.whitelist=srvr",
@@ -77,6 +95,7 @@ def _member(world: World, number: int, pod: str) -> Child:
         "-XX:-UsePerfData",  # which would be a file in /tmp
         f"-Djava.io.tmpdir={FOLDER}/temporary",
         "-Dzookeeper.jmx.log4j.disable=true",
+        "-Dzookeeper.fastleader.maxNotificationInterval=800",  # ms; a minute, where nobody says otherwise
         "-Djava.net.preferIPv4Stack=" + ("true" if world.family == 4 else "false"),
     ]
     uid = world.variant.application.uid
@@ -88,8 +107,7 @@ def _member(world: World, number: int, pod: str) -> Child:
         folders=("data", "temporary"),
         uid=uid,
         gid=uid,
-        ready=lambda child: listens(child.pid, ELECTION_PORT),
-        within=60.0,
+        ready=lambda _child: True,
     )
     world.keep(child)
     return child
@@ -115,19 +133,15 @@ def _mode(world: World, pod: str) -> str:
     return next((line.partition(": ")[2] for line in said.splitlines() if line.startswith("Mode: ")), "")
 
 
-def _seen(children: dict[str, Child]) -> set[str]:
+def seen_in(log: str) -> set[str]:
     """From whom the members say that requests came."""
-    return {found for child in children.values() for found in REQUEST.findall(child.stderr)}
+    return {address_text(*read_address(found)) for found in REQUEST.findall(log)}
+
+
+def _rounds(member: Child) -> int:
+    """How often a member heard nothing from the others, and called them again."""
+    return member.stderr.count("Notification time out")
 
 
 def _said(children: dict[str, Child]) -> str:
     return "\n".join(child.stderr[-2000:] for child in children.values())
-
-
-def _until(look: Callable[[], bool], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not look():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.2)
-    return True
