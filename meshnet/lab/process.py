@@ -59,14 +59,18 @@ class Child:
         start = max(0, size - STDERR_BYTES)
         return os.pread(self._errors.fileno(), STDERR_BYTES, start).decode(errors="replace")
 
-    def stop(self, *, within: float = STOP_SECONDS) -> int:
-        """End the process: SIGTERM, and SIGKILL after ``within`` seconds. Gives its exit code; again is harmless."""
+    def ask_to_end(self) -> None:
+        """SIGTERM, without waiting: several that are to stop do so side by side."""
         if self.running:
             self._process.terminate()
-            try:
-                self._process.wait(within)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
+
+    def stop(self, *, within: float = STOP_SECONDS) -> int:
+        """End the process: SIGTERM, and SIGKILL after ``within`` seconds. Gives its exit code; again is harmless."""
+        self.ask_to_end()
+        try:
+            self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
         code = self._process.wait()
         if self._kept is None:
             self._kept = self.stderr

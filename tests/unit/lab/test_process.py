@@ -50,6 +50,18 @@ def test_a_server_that_ignores_sigterm_is_killed() -> None:
     assert child.stop() == -9 and not child.running
 
 
+def test_one_that_was_asked_to_end_does_and_is_stopped_as_ever() -> None:
+    asked = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(5))"
+    child = start("server", python(f"{asked}; print('ready', flush=True); time.sleep(60)"))
+    child.ask_to_end()
+    wait_until = time.monotonic() + 20
+    while child.running and time.monotonic() < wait_until:
+        time.sleep(0.01)
+    assert not child.running
+    child.ask_to_end()
+    assert child.stop() == 5
+
+
 def test_stderr_is_kept_to_its_end() -> None:
     text = "import sys; sys.stderr.write('a' * 200000 + 'end'); sys.stderr.flush(); print('ready', flush=True)"
     with start("server", python(text)) as child:

@@ -9,7 +9,6 @@ import pytest
 from meshnet.lab import available, measured
 from meshnet.lab.installed import envoy_binary
 from meshnet.lab.servers import Counts, _unchunked, nginx_configuration
-from meshnet.lab.zookeeper import configuration, seen_in
 from meshnet.model.errors import MissingToolError, UnsupportedError, UsageError
 
 
@@ -27,25 +26,6 @@ def test_nginx_believes_only_what_it_is_told_to() -> None:
     proxied = nginx_configuration(80, (4,), "proxy-protocol", ("127.0.0.6",))
     assert "listen 80 proxy_protocol;" in proxied and "set_real_ip_from 127.0.0.6;" in proxied
     assert "real_ip_header X-Forwarded-For;" in nginx_configuration(80, (4,), "x-forwarded-for", ())
-
-
-def test_zookeepers_members_are_known_by_address() -> None:
-    text = configuration(["10.0.0.1", "fd00::2"])
-    assert "server.1=10.0.0.1:2888:3888" in text and "server.2=[fd00::2]:2888:3888" in text
-
-
-@pytest.mark.parametrize(
-    ("logged", "seen"),
-    [
-        ("/127.0.0.6:40312", {"127.0.0.6"}),
-        ("/[fd00:244:9:0:0:0:0:12]:36026", {"fd00:244:9::12"}),
-        ("/fd00:244:9:0:0:0:0:12:36026", {"fd00:244:9::12"}),
-        ("/[0:0:0:0:0:0:0:6]:1", {"::6"}),
-    ],
-)
-def test_whom_a_member_saw(logged: str, seen: set[str]) -> None:
-    line = f"INFO QuorumCnxManager - Received connection request from {logged}\n"
-    assert seen_in(f"INFO QuorumPeer - LOOKING\n{line}{line}") == seen
 
 
 def test_a_named_envoy_must_be_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
