@@ -27,6 +27,14 @@ def test_every_shipped_scenario_is_read_and_says_what_it_is_about() -> None:
         assert len({row.name for row in item.rows}) == len(item.rows)
 
 
+def test_whatever_is_compiled_here_runs_on_every_backend() -> None:
+    everywhere = Variant().backends
+    assert len(everywhere) == 3
+    for item in shipped():
+        for variant in item.variants:
+            assert not variant.spec or set(variant.backends) == set(everywhere), (item.name, variant.name)
+
+
 def test_a_variant_takes_over_what_is_said_for_all_and_changes_outcomes() -> None:
     text = (
         WORDS
