@@ -34,10 +34,15 @@ def name_number(name: str) -> int:
     return int.from_bytes(name.encode().ljust(NAME_BYTES, b"\0"), "big")
 
 
+def name_of(number: int) -> str:
+    """What ``name_number`` made a number of."""
+    return number.to_bytes(NAME_BYTES, "big").rstrip(b"\0").decode("utf-8", "replace")
+
+
 def range_text(kind: SetType, first: int, last: int) -> str:
     """A range of values as nft reads it: a lone value, a block of addresses, or both ends."""
     if kind == "ifname":
-        return '"' + first.to_bytes(NAME_BYTES, "big").rstrip(b"\0").decode("utf-8", "replace") + '"'
+        return f'"{name_of(first)}"'
     if kind not in ("ipv4_addr", "ipv6_addr"):
         return str(first) if first == last else f"{first}-{last}"
     family: Family = 4 if kind == "ipv4_addr" else 6
