@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import posix
 import sys
 
 from meshnet.cli.init_flags import Settings, read, seconds
 from meshnet.kernel.netns import OWN, Where, missing_capabilities
+from meshnet.kernel.run import environment
 from meshnet.model.errors import FINE, REFUSED, MeshnetError, SpecError, UsageError
 
 TYPE_CHECKING = False
@@ -41,7 +42,7 @@ BINARIES: dict[str, Asked] = {
 
 def run() -> None:
     """The console script: every way to fail ends in a line and an exit code, none in a traceback."""
-    code = call(sys.argv[1:], os.environ)
+    code = call(sys.argv[1:], environment())
     try:
         if sys.stdout is not None:  # it was closed before we came
             sys.stdout.flush()
@@ -50,7 +51,7 @@ def run() -> None:
     except OSError as error:
         _say(f"the output couldn't be written: {error.strerror}")
         code = code or REFUSED
-    os._exit(code)  # without taking every module apart first, which costs a tenth of a start
+    posix._exit(code)  # without taking every module apart first, which costs a tenth of a start
 
 
 def call(arguments: Sequence[str], environment: Mapping[str, str]) -> int:

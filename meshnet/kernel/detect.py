@@ -6,7 +6,7 @@ where rules already are. Gathering touches the host, ``choose`` is a pure functi
 
 from __future__ import annotations
 
-import os
+import posix
 from itertools import pairwise
 
 from meshnet.kernel import nft_table
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 VARIANTS: tuple[Variant, ...] = ("nft", "legacy")
 UNREADABLE = "tables exist, but "
+LINKS = 40
+"""As many as the kernel follows (MAXSYMLINKS of linux/namei.h)."""
 BACKEND: dict[Variant, Backend] = {"nft": "iptables-nft", "legacy": "iptables-legacy"}
 
 
@@ -229,7 +231,7 @@ def _system(family: Family) -> tuple[Variant | Literal[""], str]:
     path = find(name)
     if path is None:
         return "", ""
-    linked = os.path.basename(os.path.realpath(path))
+    linked = _end_of_links(path).rpartition("/")[2]
     for variant in VARIANTS:
         if linked in (f"xtables-{variant}-multi", program(family, variant)):
             return variant, linked
@@ -238,3 +240,13 @@ def _system(family: Family) -> tuple[Variant | Literal[""], str]:
         return "", ""
     version = ran.out.strip()
     return ("nft" if "nf_tables" in version else "legacy"), version
+
+
+def _end_of_links(path: str) -> str:
+    for _ in range(LINKS):
+        try:
+            target = posix.readlink(path)
+        except OSError:  # no link
+            break
+        path = target if target.startswith("/") else f"{path.rpartition('/')[0]}/{target}"
+    return path

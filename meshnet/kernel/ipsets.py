@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
+import posix
 import struct
 import time
 
@@ -43,7 +43,7 @@ def installed() -> bool:
 
 def read(prefix: str) -> tuple[SetText, ...]:
     """The sets whose names begin so, with their members; none without sets in the kernel. Looking loads no module."""
-    if os.path.isdir("/sys/module") and not os.path.isdir(MODULE):
+    if posix.access("/sys/module", posix.F_OK) and not posix.access(MODULE, posix.F_OK):
         return ()
     try:
         with Netlink(NETFILTER, "sets") as netlink:

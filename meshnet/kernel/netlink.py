@@ -6,7 +6,7 @@ interpreter, and nothing of what it adds is needed here.
 
 from __future__ import annotations
 
-import os
+import posix
 import struct
 from _socket import AF_NETLINK, MSG_TRUNC, SOCK_CLOEXEC, SOCK_RAW
 from _socket import socket as Socket  # noqa: N812 (the class is named as a function is)
@@ -106,7 +106,7 @@ class Netlink:
                 whole = whole and not flags & INTERRUPTED
                 if kind in (DONE, ERROR):
                     if code := _code(body):
-                        raise OSError(code, os.strerror(code))
+                        raise OSError(code, posix.strerror(code))
                     return found, pieces + (len(found) > count), whole
                 found.append(body)
             pieces += len(found) > count

@@ -8,7 +8,7 @@ the namespace. Whoever reads /proc while inside: /proc/sys/net follows the readi
 from __future__ import annotations
 
 import fcntl
-import os
+import posix
 import time
 
 from meshnet.model.errors import BusyError, NamespaceError, PermissionMissing, UsageError
@@ -95,14 +95,14 @@ class Namespace:
     def __init__(self, place: Where, fd: int) -> None:
         self.where = place
         self.fd = fd
-        found = os.fstat(fd)
+        found = posix.fstat(fd)
         self.inode = found.st_ino
         self.device = found.st_dev
 
     @property
     def is_current(self) -> bool:
         """Whether the calling thread is in it now."""
-        now = os.stat(OWN_NOW)
+        now = posix.stat(OWN_NOW)
         return (now.st_dev, now.st_ino) == (self.device, self.inode)
 
     @property
@@ -116,7 +116,7 @@ class Namespace:
 
     def close(self) -> None:
         if self.fd >= 0:
-            os.close(self.fd)
+            posix.close(self.fd)
             self.fd = -1
 
     def __enter__(self) -> Namespace:
@@ -142,11 +142,11 @@ class Entered:
 
     def __enter__(self) -> Namespace:
         if not self._namespace.is_current:
-            back = os.open(OWN_NOW, os.O_RDONLY | os.O_CLOEXEC)
+            back = posix.open(OWN_NOW, posix.O_RDONLY | posix.O_CLOEXEC)
             try:
                 _setns(self._namespace.fd, self._namespace.where)
             except BaseException:
-                os.close(back)
+                posix.close(back)
                 raise
             self._back = back
         return self._namespace
@@ -159,7 +159,7 @@ class Entered:
             try:
                 _setns(back, OWN)
             finally:
-                os.close(back)
+                posix.close(back)
 
 
 class Held:
@@ -174,13 +174,13 @@ class Held:
 
     def __enter__(self) -> Namespace:
         # an open file of its own: flock(2) belongs to the open file, and two threads that share one share the lock
-        fd = os.open(f"/proc/self/fd/{self._namespace.fd}", os.O_RDONLY | os.O_CLOEXEC)
+        fd = posix.open(f"/proc/self/fd/{self._namespace.fd}", posix.O_RDONLY | posix.O_CLOEXEC)
         # Children hold it too: when we are killed, a restore under way goes on, and nobody may look before its end.
-        os.set_inheritable(fd, True)
+        posix.set_inheritable(fd, True)
         try:
             lock_within(fd, self._timeout, f"{self._namespace.where}: another meshnet is at work there")
         except BaseException:
-            os.close(fd)
+            posix.close(fd)
             raise
         self._fd = fd
         return self._namespace
@@ -190,7 +190,7 @@ class Held:
     ) -> None:
         if self._fd >= 0:
             fcntl.flock(self._fd, fcntl.LOCK_UN)  # closing alone would leave it to a child that still runs
-            os.close(self._fd)
+            posix.close(self._fd)
             self._fd = -1
 
 
@@ -199,7 +199,7 @@ def open_namespace(place: Where = OWN) -> Namespace:
     path = _path_of(place)
     try:
         # O_PATH opens without side effects: a FIFO would wait for a writer, a device might start something
-        seen = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        seen = posix.open(path, posix.O_PATH | posix.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, ProcessLookupError) as error:
         raise NamespaceError(_gone(place, path), hint="`ip netns list` and `lsns -t net` show what there is") from error
     except PermissionError as error:
@@ -207,20 +207,20 @@ def open_namespace(place: Where = OWN) -> Namespace:
     except (OSError, ValueError) as error:
         raise NamespaceError(f"{place}: can't be opened: {error}") from error
     try:
-        if os.fstat(seen).st_dev != os.stat(OWN_NOW).st_dev:
+        if posix.fstat(seen).st_dev != posix.stat(OWN_NOW).st_dev:
             raise NamespaceError(f"{path} is no namespace", hint="a name left behind by a namespace that is gone?")
-        fd = os.open(f"/proc/self/fd/{seen}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = posix.open(f"/proc/self/fd/{seen}", posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC)
     except PermissionError as error:
         raise _no_permission(place) from error
     finally:
-        os.close(seen)
+        posix.close(seen)
     try:
         kind = fcntl.ioctl(fd, NS_GET_NSTYPE)
         if kind != CLONE_NEWNET:
             raise NamespaceError(f"{path} is a {TYPES.get(kind, 'different')} namespace, not a network namespace")
         return Namespace(place, fd)
     except BaseException:
-        os.close(fd)
+        posix.close(fd)
         raise
 
 
@@ -274,7 +274,7 @@ def create(name: str) -> None:
     """Make a named network namespace as ``ip netns add`` does (a bind mount under /run/netns)."""
     place = Where("name", name)
     require_capabilities(("CAP_SYS_ADMIN",), f"making the network namespace {name}")
-    if os.access(_path_of(place), os.F_OK):  # the library would leave its helper process behind as a zombie
+    if posix.access(_path_of(place), posix.F_OK):  # the library would leave its helper process behind as a zombie
         raise NamespaceError(f"the network namespace {name} exists already")
     from pyroute2 import netns as library
 
@@ -289,17 +289,17 @@ def create(name: str) -> None:
 
 def unnamed() -> Namespace:
     """A new namespace without a name: it ends when it is closed, or with this process, however that ends."""
-    before = os.open(OWN_NOW, os.O_RDONLY | os.O_CLOEXEC)
+    before = posix.open(OWN_NOW, posix.O_RDONLY | posix.O_CLOEXEC)
     try:
         _call_unshare()
         try:
-            return Namespace(Where("path", OWN_NOW), os.open(OWN_NOW, os.O_RDONLY | os.O_CLOEXEC))
+            return Namespace(Where("path", OWN_NOW), posix.open(OWN_NOW, posix.O_RDONLY | posix.O_CLOEXEC))
         finally:
             _call_setns(before)
     except PermissionError as error:
         raise PermissionMissing("making a network namespace needs CAP_SYS_ADMIN", hint="run as root") from error
     finally:
-        os.close(before)
+        posix.close(before)
 
 
 def delete(name: str) -> None:
@@ -327,7 +327,7 @@ def _path_of(place: Where) -> str:
         return f"/proc/{place.text}/ns/net"
     if place.kind == "path":
         return place.text
-    found = [f"{folder}/{place.text}" for folder in FOLDERS if os.access(f"{folder}/{place.text}", os.F_OK)]
+    found = [f"{folder}/{place.text}" for folder in FOLDERS if posix.access(f"{folder}/{place.text}", posix.F_OK)]
     return found[0] if found else f"{FOLDERS[0]}/{place.text}"
 
 
@@ -347,7 +347,7 @@ def _no_permission(place: Where) -> PermissionMissing:
 
 def _identity(path: str) -> tuple[int, int]:
     try:
-        found = os.stat(path)
+        found = posix.stat(path)
     except OSError:  # no /proc: whatever asks for a namespace later says so in words
         return (0, 0)
     return (found.st_dev, found.st_ino)
@@ -368,7 +368,7 @@ def _setns(fd: int, place: Where) -> None:
 
 
 def _call_setns(fd: int) -> None:
-    native = getattr(os, "setns", None)  # Python 3.12 and later
+    native = getattr(posix, "setns", None)  # Python 3.12 and later
     if native is not None:
         native(fd, CLONE_NEWNET)
         return
@@ -376,11 +376,11 @@ def _call_setns(fd: int) -> None:
 
     if ctypes.CDLL(None, use_errno=True).setns(fd, CLONE_NEWNET):
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, posix.strerror(number))
 
 
 def _call_unshare() -> None:
-    native = getattr(os, "unshare", None)  # Python 3.12 and later
+    native = getattr(posix, "unshare", None)  # Python 3.12 and later
     if native is not None:
         native(CLONE_NEWNET)
         return
@@ -388,4 +388,4 @@ def _call_unshare() -> None:
 
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, posix.strerror(number))

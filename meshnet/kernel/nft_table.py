@@ -7,7 +7,7 @@ our delete is lost; the kernel's NLM_F_NONREC flag refuses instead. Chains and t
 from __future__ import annotations
 
 import errno
-import os
+import posix
 import struct
 
 from meshnet.kernel.netlink import (
@@ -83,7 +83,7 @@ def delete_table(family: Family, table: str, chains: Sequence[str] = ()) -> bool
         return False
     if code == errno.EPERM:
         raise PermissionMissing(f"deleting table {table} needs CAP_NET_ADMIN", hint="run it as root")
-    raise ToolError(f"can't delete the empty table {table}: {os.strerror(code)}")
+    raise ToolError(f"can't delete the empty table {table}: {posix.strerror(code)}")
 
 
 def _listed(family: int) -> list[tuple[str, str]]:

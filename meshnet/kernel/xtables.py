@@ -6,7 +6,7 @@ back as fed, apart from ``--syn``, bare addresses and the order of conntrack sta
 
 from __future__ import annotations
 
-import os
+import posix
 
 from meshnet.kernel import netns, nft_table
 from meshnet.kernel.run import Ran, Started, start
@@ -113,12 +113,12 @@ class Xtables:
             return Restoring(start(argv, text=text, timeout=limit, env={"XTABLES_LOCKFILE": self._lock_path}), text)
         if netns.in_birthplace():
             return Restoring(start(argv, text=text, timeout=limit), text)
-        lock = os.memfd_create("meshnet-xtables-lock")
+        lock = posix.memfd_create("meshnet-xtables-lock")
         try:
             env = {"XTABLES_LOCKFILE": f"/proc/self/fd/{lock}"}
             return Restoring(start(argv, text=text, timeout=limit, env=env, keep_fds=(lock,)), text)
         finally:
-            os.close(lock)
+            posix.close(lock)
 
     def delete_empty_table(self, family: Family, table: str, besides: str = "") -> bool:
         """Take an nft table away that holds nothing but empty chains with policy ACCEPT; whether it is gone now.

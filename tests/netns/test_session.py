@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posix
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -28,13 +29,13 @@ WANTED = pod_spec("tproxy")
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The programs that are started, in order."""
     names: list[str] = []
-    real = os.posix_spawn
+    real = posix.posix_spawn
 
     def spawn(path: str, argv: list[str], *rest: object, **more: object) -> int:
         names.append(" ".join(word for word in argv if not word.isdigit()))
         return real(path, argv, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(os, "posix_spawn", spawn)
+    monkeypatch.setattr(posix, "posix_spawn", spawn)
     return names
 
 
