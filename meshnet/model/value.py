@@ -30,27 +30,25 @@ else:
 
     def value(cls):
         """Turn an annotated class into a frozen, slotted value (fields in order of annotation; no inheritance)."""
-        annotations = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 (inspect is what this avoids)
-        names = tuple(name for name, kind in annotations.items() if not str(kind).startswith("ClassVar"))
-        defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
-        namespace = {
-            key: item
-            for key, item in cls.__dict__.items()
-            if key not in defaults and key not in ("__dict__", "__weakref__")
-        }
-        namespace.update(
-            __slots__=names,
-            __match_args__=names,
-            __setattr__=_refuse,
-            __delattr__=_refuse,
-            __reduce__=_reduce,
-        )
-        for key, method in (("__eq__", _eq), ("__hash__", _hash), ("__repr__", _repr)):
-            namespace.setdefault(key, method)
-        if cls.__dict__.get("__hash__") is None:  # a class body that defines __eq__ alone sets __hash__ to None
+        namespace = dict(cls.__dict__)
+        names = tuple(namespace.get("__annotations__", ()))
+        defaults = {name: namespace.pop(name) for name in names if name in namespace}
+        for key in ("__dict__", "__weakref__"):
+            namespace.pop(key, None)
+        if namespace.get("__hash__") is None:  # a class body that defines __eq__ alone sets __hash__ to None
             namespace["__hash__"] = _hash
+        namespace = {
+            "__eq__": _eq,
+            "__repr__": _repr,
+            **namespace,
+            "__slots__": names,
+            "__match_args__": names,
+            "__setattr__": _refuse,
+            "__delattr__": _refuse,
+            "__reduce__": _reduce,
+            "_fields": staticmethod(_reader(names)),
+        }
         made = type(cls)(cls.__name__, cls.__bases__, namespace)
-        made._fields = staticmethod(_reader(names))
         made.__init__ = _init(made, names, defaults, "__post_init__" in namespace)
         return made
 
@@ -76,10 +74,16 @@ def _init(made: type, names: tuple[str, ...], defaults: dict[str, Any], checks: 
     """A closure and not generated source: to compile that takes 60 us a class, and a start meets 66 classes."""
     setters = tuple(made.__dict__[name].__set__ for name in names)
     count = len(names)
+    needed = count
+    while needed and names[needed - 1] in defaults:
+        needed -= 1
+    rest = tuple(defaults[name] for name in names[needed:])
 
     def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807 (it becomes the class's own)
-        if named or len(given) != count:
+        if named or not needed <= len(given) <= count:
             given = _fields_of(made.__name__, names, defaults, given, named)
+        elif len(given) < count:
+            given += rest[len(given) - needed :]
         for put, item in zip(setters, given):  # noqa: B905 (of equal length by now)
             put(self, item)
         if checks:

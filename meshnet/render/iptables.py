@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import product
 
 from meshnet.model.errors import UnsupportedError
+from meshnet.model.marks import FULL
 from meshnet.model.names import rule_comment
 from meshnet.model.plan import BEHIND, ChainText, EntryText, TableText
 from meshnet.model.program import (
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from meshnet.model.cidr import Cidr, Family
+    from meshnet.model.marks import Mark
     from meshnet.model.ports import PortRange
     from meshnet.model.program import Hook, Match, Program, Rule, Table, Target
     from meshnet.render.ipset import Sets
@@ -56,6 +58,14 @@ SET_FROM = 100
 further tool."""
 
 ANY = {4: "0.0.0.0", 6: "::"}  # noqa: S104 (no socket is bound to it; TPROXY reads it as the packet's interface)
+PLACES: dict[type, int] = {
+    kind: place
+    for place, kind in enumerate(
+        (Source, Destination, InInterface, OutInterface, Protocol, SourcePorts, DestinationPorts)
+    )
+}
+"""iptables-save prints the matches that are part of every rule first, in this order."""
+
 SYN_FLAGS = "--tcp-flags FIN,SYN,RST,ACK SYN"
 
 
@@ -134,9 +144,7 @@ def rule_texts(rule: Rule, family: Family, sets: Sets | None = None) -> Iterator
 
 
 def _place(match: Match) -> int:
-    """iptables-save prints the matches that are part of every rule first, in this order."""
-    order = (Source, Destination, InInterface, OutInterface, Protocol, SourcePorts, DestinationPorts)
-    return order.index(type(match)) if type(match) in order else len(order)
+    return PLACES.get(type(match), len(PLACES))
 
 
 def _match(match: Match, transport: str) -> Sequence[str]:  # noqa: C901 (one case for one match is the point)
@@ -162,9 +170,9 @@ def _match(match: Match, transport: str) -> Sequence[str]:  # noqa: C901 (one ca
         case OwnerWithin(ranges):
             return [f"-m owner --uid-owner {ids}" for ids in ranges]
         case MarkIs(mark, negated):
-            return (f"-m mark {_not(negated)}--mark {mark}",)
+            return (f"-m mark {_not(negated)}--mark {_seen(mark)}",)
         case ConnmarkIs(mark, negated):
-            return (f"-m connmark {_not(negated)}--mark {mark}",)
+            return (f"-m connmark {_not(negated)}--mark {_seen(mark)}",)
         case CtState(states, negated):
             return (f"-m conntrack {_not(negated)}--ctstate {','.join(states)}",)
         case CtDirection(direction):
@@ -192,6 +200,11 @@ def _set_match(match: Match, sets: Sets) -> str:
 
 def _not(negated: bool) -> str:
     return "! " if negated else ""
+
+
+def _seen(mark: Mark) -> str:
+    """A mark that is looked for: a full mask goes unsaid."""
+    return f"{mark.number:#x}" if mark.mask == FULL else str(mark)
 
 
 def _each(option: str, values: Sequence[object], negated: bool) -> Sequence[str]:

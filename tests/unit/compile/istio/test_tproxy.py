@@ -10,9 +10,9 @@ TPROXY = {"m": "TPROXY", "b": "*"}
 def test_the_head_of_the_inbound_chain() -> None:
     for family, passed in ((4, "127.0.0.6/32"), (6, "::6/128")):
         assert rules(plan(**TPROXY), "mangle", "ISTIO_INBOUND", family)[:3] == [
-            "-p tcp -m mark --mark 0x539/0xffffffff -j RETURN",
+            "-p tcp -m mark --mark 0x539 -j RETURN",
             f"-s {passed} -i lo -p tcp -j RETURN",
-            "-i lo -p tcp -m mark ! --mark 0x53a/0xffffffff -j RETURN",
+            "-i lo -p tcp -m mark ! --mark 0x53a -j RETURN",
         ]
 
 
@@ -22,17 +22,17 @@ def test_marks_in_built_in_chains() -> None:
     assert rules(made, "mangle", "PREROUTING") == [
         "-i eth8 -j RETURN",
         "-p tcp -j ISTIO_INBOUND",
-        f"-p tcp -m mark --mark 0x7d0/0xffffffff -j CONNMARK --save-mark {whole}",
+        f"-p tcp -m mark --mark 0x7d0 -j CONNMARK --save-mark {whole}",
     ]
     for family, loopback in ((4, "127.0.0.1/32"), (6, "::1/128")):
         assert rules(made, "mangle", "OUTPUT", family) == [
             "-o eth8 -j RETURN",
-            "-o lo -p tcp -m mark --mark 0x7d0/0xffffffff -j RETURN",
+            "-o lo -p tcp -m mark --mark 0x7d0 -j RETURN",
             *(
                 f"! -d {loopback} -o lo -p tcp -m owner --{who} -j MARK --set-xmark 0x53a/0xffffffff"
                 for who in ("uid-owner 0", "uid-owner 7", "gid-owner 9")
             ),
-            f"-p tcp -m connmark --mark 0x7d0/0xffffffff -j CONNMARK --restore-mark {whole}",
+            f"-p tcp -m connmark --mark 0x7d0 -j CONNMARK --restore-mark {whole}",
         ]
 
 
@@ -50,7 +50,7 @@ def test_without_a_captured_port_marks_are_written_and_lead_nowhere() -> None:
     assert len(rules(made, "mangle", "ISTIO_INBOUND")) == 3
     assert len(rules(made, "mangle", "OUTPUT")) == 4
     assert rules(made, "mangle", "PREROUTING") == [
-        "-p tcp -m mark --mark 0x539/0xffffffff -j CONNMARK --save-mark --nfmask 0xffffffff --ctmask 0xffffffff"
+        "-p tcp -m mark --mark 0x539 -j CONNMARK --save-mark --nfmask 0xffffffff --ctmask 0xffffffff"
     ]
     assert not [item for item in made.routing if item.object == "rule" or "default" in item.words]
 
