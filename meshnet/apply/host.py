@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshnet.kernel import ipsets, routes, rtnetlink
+from meshnet.kernel import ipsets, rtnetlink
 from meshnet.kernel.together import later, results
 from meshnet.model.names import CHAIN_PREFIX, NEW_TABLE, ROUTE_PROTOCOL
 from meshnet.model.value import assert_never
@@ -109,6 +109,8 @@ class LiveHost:
             case "restore":
                 return self.tables.begin(step.one_family, step.text)
             case "ip":
+                from meshnet.kernel import routes  # a second run has no such step
+
                 return routes.begin(step.one_family, step.text)
             case "drop":
                 return later(lambda: self._drop(step))

@@ -7,7 +7,6 @@ where rules already are. Gathering touches the host, ``choose`` is a pure functi
 from __future__ import annotations
 
 import posix
-from itertools import pairwise
 
 from meshnet.kernel import nft_table
 from meshnet.kernel.run import find, run
@@ -147,11 +146,14 @@ def ours(line: str) -> bool:
     if line.startswith(f"-A {names.CHAIN_PREFIX}"):
         return True
     parts = words(line)
-    return any(
-        (option in ("-j", "-g") and word.startswith(names.CHAIN_PREFIX))
-        or (option == "--comment" and word.startswith(names.COMMENT_PREFIX))
-        for option, word in pairwise(parts)
-    )
+    if _behind("--comment", parts).startswith(names.COMMENT_PREFIX):
+        return True
+    return any(_behind(option, parts).startswith(names.CHAIN_PREFIX) for option in ("-j", "-g"))
+
+
+def _behind(option: str, parts: list[str]) -> str:
+    """An option's word, or nothing. A rule has one target; of several comments the first one counts."""
+    return parts[parts.index(option) + 1] if option in parts[:-1] else ""
 
 
 def _chosen(seen: Sequence[Evidence], usable: tuple[Variant, ...]) -> Choice:

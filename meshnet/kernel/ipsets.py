@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import _struct as struct
 import errno
 import posix
-import struct
 import time
 
 from meshnet.kernel.netlink import NETFILTER, Netlink, attribute, attributes, nested, text, text_attribute
 from meshnet.kernel.run import Started, find, run, start
 from meshnet.model.errors import PermissionMissing, ToolError
 from meshnet.model.plan import SetText
-from meshnet.model.ranges import merged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,6 +83,8 @@ def _read(netlink: Netlink, name: str) -> SetText:
         family = {INET: 4, INET6: 6}.get(found[FAMILY][0], 0) if FAMILY in found else family
         members += [_member(item) for item in nested(found.get(ADT, b""))]
     if kind == "bitmap:port":
+        from meshnet.model.ranges import merged
+
         return SetText(name, kind, 0, merged(members))
     return SetText(name, kind, family, tuple(sorted(members)))
 

@@ -1,13 +1,13 @@
 """Netlink: one socket in the namespace that the calling thread is in, messages out, lists and verdicts back.
 
 ``_socket`` and not ``socket``: the latter brings ``selectors`` and ``enum`` along, half a bare start of the
-interpreter, and nothing of what it adds is needed here.
+interpreter, and nothing of what it adds is needed here. So with ``_struct``, which ``struct`` passes on.
 """
 
 from __future__ import annotations
 
+import _struct as struct
 import posix
-import struct
 from _socket import AF_NETLINK, MSG_TRUNC, SOCK_CLOEXEC, SOCK_RAW
 from _socket import socket as Socket  # noqa: N812 (the class is named as a function is)
 

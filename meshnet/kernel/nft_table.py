@@ -6,9 +6,9 @@ our delete is lost; the kernel's NLM_F_NONREC flag refuses instead. Chains and t
 
 from __future__ import annotations
 
+import _struct as struct
 import errno
 import posix
-import struct
 
 from meshnet.kernel.netlink import (
     ACK,

@@ -6,8 +6,8 @@ to an apply that finds nothing to do. Addresses are text in the spelling of ``mo
 
 from __future__ import annotations
 
+import _struct as struct
 import errno
-import struct
 import sys
 from _socket import if_indextoname
 

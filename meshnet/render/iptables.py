@@ -131,13 +131,13 @@ def comment(rule_id: str) -> str:
 def rule_texts(rule: Rule, family: Family, sets: Sets | None = None) -> Iterator[str]:
     """The rules of iptables that one rule of the program becomes for one family."""
     transport = next((match.name for match in rule.matches if isinstance(match, Protocol)), "")
-    choices: list[Sequence[str]] = []
-    looked_up: list[Sequence[str]] = []
-    for match in sorted(rule.matches, key=_place):
-        in_set = _set_match(match, sets) if sets is not None else ""
-        # Words of ``-m`` stand behind those that are part of every rule.
-        (looked_up if in_set else choices).append((in_set,) if in_set else _match(match, transport))
-    choices += looked_up
+    matches = sorted(rule.matches, key=_place)
+    if sets is None:
+        choices = [_match(match, transport) for match in matches]
+    else:
+        in_sets = [_set_match(match, sets) for match in matches]
+        choices = [_match(match, transport) for match, in_set in zip(matches, in_sets, strict=True) if not in_set]
+        choices += [(in_set,) for in_set in in_sets if in_set]  # ``-m`` stands behind what is part of every rule
     tail = f"{comment(rule.id)} -j {_target(rule.target, family)}"
     for words in product(*choices):
         yield " ".join((*filter(None, words), tail))

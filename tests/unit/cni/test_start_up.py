@@ -19,7 +19,6 @@ FOR_ADD = {
     *("kernel", "kernel.detect", "kernel.facts", "kernel.netlink", "kernel.netns", "kernel.nft_table"),
     *(
         "kernel.ipsets",
-        "kernel.routes",
         "kernel.rtnetlink",
         "kernel.run",
         "kernel.savetext",
@@ -27,7 +26,7 @@ FOR_ADD = {
         "kernel.userns",
     ),
     *("kernel.xtables", "model.cidr", "model.errors", "model.facts", "model.marks", "model.names", "model.plan"),
-    *("model.ports", "model.program", "model.ranges", "model.spec", "parse", "parse.saved", "parse.words"),
+    *("model.ports", "model.program", "model.spec", "parse", "parse.saved", "parse.words"),
     *("render", "render.iptables", "render.plan", "render.routes"),
     *("spec.check", "spec.decode", "spec.dump", "spec.fields", "spec.load", "spec.nodes", "spec.problem"),
     "spec.readers",
