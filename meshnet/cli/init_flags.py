@@ -71,9 +71,9 @@ def _variable(option: Option, environment: Mapping[str, str]) -> Word | None:
     """
     if option in OWN:
         return None
-    names = (option.variable, *option.also)
-    texts = [found for name in names if (found := environment.get(name)) or (found == "" and option.takes == "list")]
-    return Word(texts[-1], option.label) if texts else None
+    texts = [environment[name] for name in (option.variable, *option.also) if name in environment]
+    counting = [text for text in texts if text or option.takes == "list"]
+    return Word(counting[-1], option.label) if counting else None
 
 
 def _flags(words: list[str], problems: list[str]) -> dict[str, Word]:

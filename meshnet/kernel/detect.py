@@ -10,7 +10,7 @@ import posix
 
 from meshnet.kernel import nft_table
 from meshnet.kernel.run import find, run
-from meshnet.kernel.savetext import sections, words
+from meshnet.kernel.savetext import words
 from meshnet.kernel.together import outcomes
 from meshnet.kernel.xtables import Xtables, program
 from meshnet.model import names
@@ -205,12 +205,11 @@ def _found(family: Family, variant: Variant, said: str | MeshnetError | None) ->
         return Found(variant, False, problem=_absent(family, variant))
     if isinstance(said, MeshnetError):
         return Found(variant, True, problem="; ".join(line.strip() for line in said.lines()))
-    found = sections(said)
-    lines = [line for section in found for line in section.lines]
-    mine = sum(1 for line in lines if ours(line))
-    foreign = len(lines) - mine
+    rules = [line for line in said.splitlines() if line.startswith("-A ")]
+    mine = sum(map(ours, rules))
+    foreign = len(rules) - mine
     if not mine:  # a remove that was killed leaves chains without rules: that is where the next one has to go
-        mine = sum(name.startswith(names.CHAIN_PREFIX) for section in found for name in section.chains)
+        mine = said.count(f"\n:{names.CHAIN_PREFIX}")
     return Found(variant, True, mine, foreign, text=said)
 
 

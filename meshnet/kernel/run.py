@@ -12,7 +12,6 @@ import posix
 import select
 import sys
 import time
-from _stat import S_ISDIR
 
 from meshnet.model.errors import MissingToolError, ToolError
 from meshnet.model.value import value
@@ -204,7 +203,7 @@ def package_of(program: str) -> str:
 
 
 def _executable(path: str) -> bool:
-    return posix.access(path, posix.X_OK) and not S_ISDIR(posix.stat(path).st_mode)
+    return posix.access(path, posix.X_OK) and not posix.access(f"{path}/", posix.F_OK)  # which only a folder has
 
 
 def _memory_file(name: str) -> int:

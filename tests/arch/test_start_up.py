@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LOADED = {
     *("__future__", "gc", "itertools"),
-    *("errno", "fcntl", "pwd", "select", "_stat"),
+    *("errno", "fcntl", "pwd", "select"),
     *("_struct", "_socket", "_operator"),
 }
 """The whole list: nothing but parts of the interpreter. A new one is a decision."""
