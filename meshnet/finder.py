@@ -50,7 +50,9 @@ class Finder(Loader):
     def exec_module(self, module: ModuleType) -> None:
         spec = module.__spec__
         assert spec is not None
-        exec(marshal.loads(spec.loader_state), module.__dict__)  # noqa: S102, S302 (what every import does)
+        code = marshal.loads(spec.loader_state)  # noqa: S302 (what every import does)
+        spec.loader_state = None  # the next file's bytes take the place of these
+        exec(code, module.__dict__)  # noqa: S102
 
     def _spec(self, name: str, folder: str, place: str, parts: tuple[str, ...] = ()) -> ModuleSpec | None:
         """The module whose source is ``place``.py; None when it has no compiled file that is as new."""

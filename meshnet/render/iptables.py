@@ -72,11 +72,12 @@ SYN_FLAGS = "--tcp-flags FIN,SYN,RST,ACK SYN"
 def render(program: Program, sets: Sets | None = None) -> tuple[TableText, ...]:
     """One text for each family and table that the program has chains in; long lists become rules that look into
     ``sets``, when there may be such."""
+    texts = _Texts(sets)
     return tuple(
         table
         for family in program.families
         for name in TABLES
-        if (table := _table(program, family, name, sets)) is not None
+        if (table := _table(program, family, name, texts)) is not None
     )
 
 
@@ -92,17 +93,34 @@ def _entries_of(match: Match) -> int:
     return len(match.ports) if isinstance(match, (SourcePorts, DestinationPorts)) else 0
 
 
-def _table(program: Program, family: Family, table: Table, sets: Sets | None) -> TableText | None:
-    texts = []
+class _Texts:
+    """The texts of a program's rules; of a rule for both families they are the same, but where a family's address
+    stands in its target."""
+
+    __slots__ = ("_of_both", "_sets")
+
+    def __init__(self, sets: Sets | None) -> None:
+        self._sets = sets
+        self._of_both: dict[int, tuple[str, ...]] = {}
+
+    def of(self, rule: Rule, family: Family) -> tuple[str, ...]:
+        if rule.family is not None or isinstance(rule.target, Tproxy):
+            return tuple(rule_texts(rule, family, self._sets))
+        place = id(rule)  # it lives as long as the program, and to hash it costs more than to write it
+        if place not in self._of_both:
+            self._of_both[place] = tuple(rule_texts(rule, family, self._sets))
+        return self._of_both[place]
+
+
+def _table(program: Program, family: Family, table: Table, texts: _Texts) -> TableText | None:
+    chains = []
     called = _called(program, family, table)
     for chain in (chain for chain in program.chains if chain.table == table):
         rules = [rule for rule in chain.rules if rule.holds_for(family)]
         if rules or chain.name in called:
-            texts.append(
-                ChainText(chain.name, tuple(text for rule in rules for text in rule_texts(rule, family, sets)))
-            )
-    entries = tuple(_entries(program, family, table, sets))
-    return TableText(family, table, tuple(texts), entries) if texts or entries else None
+            chains.append(ChainText(chain.name, tuple(text for rule in rules for text in texts.of(rule, family))))
+    entries = tuple(_entries(program, family, table, texts))
+    return TableText(family, table, tuple(chains), entries) if chains or entries else None
 
 
 def _called(program: Program, family: Family, table: Table) -> set[str]:
@@ -112,13 +130,13 @@ def _called(program: Program, family: Family, table: Table) -> set[str]:
     return {rule.target.chain for rule in rules if isinstance(rule.target, Jump) and rule.holds_for(family)}
 
 
-def _entries(program: Program, family: Family, table: Table, sets: Sets | None) -> Iterator[EntryText]:
+def _entries(program: Program, family: Family, table: Table, texts: _Texts) -> Iterator[EntryText]:
     """The rules in built-in chains; those that go first are numbered in their order, hook by hook."""
     places: dict[Hook, int] = {}
     for entry in program.entries:
         if entry.table != table or not entry.rule.holds_for(family):
             continue
-        for text in rule_texts(entry.rule, family, sets):
+        for text in texts.of(entry.rule, family):
             if entry.first:
                 places[entry.hook] = places.get(entry.hook, 0) + 1
             yield EntryText(entry.hook, text, places[entry.hook] if entry.first else BEHIND)
