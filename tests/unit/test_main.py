@@ -15,7 +15,7 @@ sys.path.insert(0, {str(ROOT)!r})
 sys.argv = ["meshnet", "--version"]
 from meshnet.__main__ import run
 def tell():
-    print(gc.get_threshold()[0], gc.get_freeze_count() > 10_000, type(sys.modules["meshnet.cli.main"].__loader__))
+    print(gc.get_threshold()[0], gc.get_freeze_count() > 10_000, type(sys.meta_path[0]))
 atexit.register(tell)  # what was registered first is called last
 run()
 """
