@@ -12,8 +12,6 @@ from meshnet.model.value import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from meshnet.kernel.conntrack import Entry
     from meshnet.model.nft import NftTable
     from meshnet.model.plan import TableText
@@ -38,10 +36,11 @@ class Carried:
         return marked or (entry.translated and entry.answered_from in self.ports)
 
 
-def carried(plan: Plan) -> Carried:
+def carried(*plans: Plan) -> Carried:
+    """Of all backends that hold rules: a move that was killed leaves two at work."""
     ports: set[int] = set()
     marks: set[tuple[int, int]] = set()
-    for rule in _rules(plan):
+    for rule in (rule for plan in plans for rule in plan.rules() if COMMENT_PREFIX in rule):
         ports |= set(_led_to(rule))
         if (mark := _asked_of_connection(rule)) is not None:
             marks.add(mark)
@@ -49,8 +48,8 @@ def carried(plan: Plan) -> Carried:
 
 
 def udp_ports(plan: Plan) -> frozenset[int]:
-    """The ports to which captured UDP is led: the DNS proxy's."""
-    led = (set(_led_to(rule)) for rule in _rules(plan) if "-p udp" in rule or "l4proto udp" in rule)
+    """The ports to which captured UDP is led: the DNS proxy's. What an istio-iptables run left has no comment of ours."""
+    led = (set(_led_to(rule)) for rule in plan.rules() if "-p udp" in rule or "l4proto udp" in rule)
     return frozenset[int]().union(*led)
 
 
@@ -105,11 +104,6 @@ def _fewer(table: TableText) -> TableText:
 def _fewer_nft(table: NftTable) -> NftTable:
     chains = tuple(replace(chain, rules=_kept(chain.rules)) for chain in table.chains)
     return replace(table, chains=chains, text="")
-
-
-def _rules(plan: Plan) -> Iterator[str]:
-    """Rules that bear our comment."""
-    return (rule for rule in plan.rules() if COMMENT_PREFIX in rule)
 
 
 def _led_to(rule: str) -> range:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 
 from meshnet.apply.captures import carried, without_captures
-from meshnet.apply.observe import observe
 from meshnet.apply.session import Session
 from meshnet.kernel import conntrack, netns
 from meshnet.model.value import value
@@ -46,10 +45,9 @@ def drain(place: Where, backend: Asked, patience: float, progress: Callable[[int
     applies a spec while this waits, its rules stay.
     """
     with Session(place, backend) as session:
-        before = observe(session.host).own
-        held = carried(before)
-        receipt = session.settle(without_captures(before))
-        drained = observe(session.host).own
+        held = carried(*session.held().values())
+        receipt = session.settle(without_captures)
+        drained = session.held()
     deadline = time.monotonic() + patience
     told = -1
     while (count := _open(place, held)) and time.monotonic() < deadline:
@@ -58,7 +56,7 @@ def drain(place: Where, backend: Asked, patience: float, progress: Callable[[int
             progress(count)
         time.sleep(STEP)
     with Session(place, backend) as session:
-        superseded = observe(session.host).own != drained
+        superseded = session.held() != drained
         if count or superseded:
             return Drained(session.backend, session.reason, receipt, count, superseded)
         return Drained(session.backend, session.reason, session.remove())

@@ -198,9 +198,19 @@ class Session:
             elsewhere = (*elsewhere, self._work.apply(self.host, compiled.plan).changes)
         return Receipt(receipt.backend, _joined(receipt.changes, elsewhere), tuple(self.notices))
 
-    def settle(self, plan: Plan) -> Receipt:
-        """Make the namespace hold a plan of this backend, whatever spec it is of; other backends stay as they are."""
-        return self._work.apply(self.host, plan)
+    def held(self) -> dict[str, Plan]:
+        """What is ours, by each backend that holds any of it, and by this one."""
+        from meshnet.apply.observe import observe
+
+        return {host.name: observe(host).own for host in (self.host, *self._elsewhere())}
+
+    def settle(self, changed: Callable[[Plan], Plan]) -> Receipt:
+        """Have each backend hold, of what is ours there, what ``changed`` makes of it."""
+        from meshnet.apply.observe import observe
+
+        hosts = (self.host, *self._elsewhere())
+        first, *others = [self._work.apply(host, changed(observe(host).own)).changes for host in hosts]
+        return Receipt(self.host.name, _joined(first, tuple(others)), tuple(self.notices))
 
     def remove(self) -> Receipt:
         """Take away all that is ours, on every backend that holds any of it."""

@@ -110,8 +110,11 @@ def _drain(netns: str | None, pid: int | None, backend: str, patience: float, fo
     from meshnet.apply.drain import drain
 
     place = place_of(netns, pid)
-    said = "captured connections are open; nothing new is captured"
-    found = drain(place, backend, patience, lambda count: output.say(f"… {count} {said}"))  # type: ignore[arg-type]
+
+    def told(count: int) -> None:
+        output.say(f"… {_counted(count)} open; nothing new is captured")
+
+    found = drain(place, backend, patience, told)  # type: ignore[arg-type]
     output.say(f"backend {found.backend}: {found.reason}")
     for notice in found.receipt.notices:
         output.say(f"note: {notice}")
@@ -128,11 +131,15 @@ def _drain(netns: str | None, pid: int | None, backend: str, patience: float, fo
     if found.superseded:
         text = "a spec was applied meanwhile: its rules stay"
     elif found.left:
-        text = f"{found.left} captured connections are still open: what carries them stays; remove again when they end"
+        text = f"{_counted(found.left)} still open; what carries them stays: remove again when they end"
     else:
         text = f"removed meshnet's rules from {place}: {len(differences)} changes"
     output.answer(data, text, form)
     return NEGATIVE if found.left or found.superseded else FINE
+
+
+def _counted(count: int) -> str:
+    return f"{count} captured connection{' is' if count == 1 else 's are'}"
 
 
 def _show(session: Session, changes: ChangeSet, form: str, *, would: str) -> int:

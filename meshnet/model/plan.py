@@ -81,8 +81,9 @@ class Plan:
     sets: tuple[SetText, ...] = ()
 
     def rules(self) -> Iterator[str]:
-        """The rules in all chains of ours, whichever language they are in."""
+        """All rules of ours, those in built-in chains too, whichever language they are in."""
         for table in self.tables:
+            yield from (entry.rule for entry in table.entries)
             for chain in table.chains:
                 yield from chain.rules
         for own in self.nft:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from meshnet.apply import apply as changes
 from meshnet.apply.session import Session
 from meshnet.kernel import conntrack
 from meshnet.kernel.netns import where
@@ -172,7 +173,7 @@ def test_draining(pod: Pod, backend: str, mode: str, family: int) -> None:
     draining = subprocess.Popen((sys.executable, "-m", "meshnet", *words), cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
         assert draining.stderr is not None
-        assert "captured connections are open" in draining.stderr.readline()
+        assert "open; nothing new is captured" in draining.stderr.readline()
         for _ in range(3):
             held.say()
             time.sleep(0.2)
@@ -218,10 +219,33 @@ def test_a_spec_that_is_applied_while_draining_stays(pod: Pod, backend: str) -> 
     words = ("remove", "--netns", pod.name, "--drain", "--patience", "20")
     draining = subprocess.Popen((sys.executable, "-m", "meshnet", *words), cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert draining.stderr is not None
-    assert "captured connections are open" in draining.stderr.readline()
+    assert "open; nothing new is captured" in draining.stderr.readline()
     apply(pod, pod_spec("tproxy"), backend)
     held.close()
     assert draining.wait(20) == 1
     draining.stderr.close()
     with Session(where(pod.name)) as session:
         assert session.changes(pod_spec("tproxy")).empty
+
+
+@pytest.mark.parametrize("other", ["iptables-nft", "iptables-legacy", "nftables"])
+def test_draining_where_two_backends_hold_rules(pod: Pod, backend: str, other: str) -> None:
+    """As a move leaves them that was killed: neither captures anything new. A backend that was asked for and holds
+    nothing is no reason to take the other one's rules away under what is open."""
+    before = snapshot(pod.pod)
+    apply(pod, pod_spec("redirect"), backend)
+    if other != backend:
+        with Session(where(pod.name), other) as session:  # type: ignore[arg-type]
+            changes.apply(session.host, session.compile(pod_spec("redirect")).plan)
+    held = Captured(pod, 4)
+    for asked in (other, "auto"):
+        left = meshnet("remove", "--netns", pod.name, "--backend", asked, "--drain", "--patience", "0", "-o", "json")
+        assert (left.code, left.data["left_open"]) == (1, 2), left.err
+        held.say()
+    with pod.client.entered():
+        fresh = socket.create_connection((POD[4], 80), timeout=landing.PATIENCE)
+    with fresh:
+        held.application.accept()[0].close()
+    held.close()
+    assert meshnet("remove", "--netns", pod.name, "--drain").code == 0
+    assert snapshot(pod.pod) == before

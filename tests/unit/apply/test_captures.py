@@ -4,6 +4,7 @@ import pytest
 
 from meshnet.apply.captures import _undone, carried, stale, udp_ports, without_captures
 from meshnet.kernel.conntrack import TCP, UDP, Entry
+from meshnet.model.plan import ChainText, EntryText, Plan, TableText
 from meshnet.render.plan import render
 from tests.unit.compile.compiling import program
 
@@ -44,6 +45,13 @@ def test_only_dns_captures_udp(backend):
     assert udp_ports(plan("", backend)) == frozenset()
     assert udp_ports(plan("dns: {capture: all, port: 5300}\n", backend)) == {5300}
     assert udp_ports(plan('dns: {capture: resolvers, resolvers: [10.0.0.1, "fd00::1"]}\n', backend)) == {15053}
+
+
+def test_what_istio_left_captures_udp_too():
+    """Its rules bear no comment, and those of earlier releases stand in nat's own OUTPUT."""
+    entry = EntryText("OUTPUT", "-p udp -m udp --dport 53 -j REDIRECT --to-ports 15053", 1)
+    chain = ChainText("ISTIO_OUTPUT_DNS", ("-p udp -m udp --dport 53 -j REDIRECT --to-ports 15054",))
+    assert udp_ports(Plan((TableText(4, "nat", (chain,), (entry,)),))) == {15053, 15054}
 
 
 NONE: frozenset[int] = frozenset()
