@@ -48,7 +48,7 @@ def carried(*plans: Plan) -> Carried:
 
 
 def udp_ports(plan: Plan) -> frozenset[int]:
-    """The ports to which captured UDP is led: the DNS proxy's. What an istio-iptables run left has no comment of ours."""
+    """The ports to which captured UDP is led, by what an istio-iptables run left too, which has no comment of ours."""
     led = (set(_led_to(rule)) for rule in plan.rules() if "-p udp" in rule or "l4proto udp" in rule)
     return frozenset[int]().union(*led)
 
