@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meshnet.apply.host import begin_ipset, forget
 from meshnet.kernel import ipsets, nft, nft_read, routes, rtnetlink
+from meshnet.model.errors import MeshnetError
 from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, ROUTE_PROTOCOL
 from meshnet.model.value import assert_never, replace
 from meshnet.parse.nftables import Understood, understand
@@ -27,6 +28,18 @@ def own_tables(tables: tuple[RawTable, ...]) -> tuple[RawTable, ...]:
     return tuple(table for table in tables if table.comment.startswith(COMMENT_PREFIX))
 
 
+def _printed(table: str) -> str:
+    """What we have no words for can be put back by a roll-back only as nft says it; nobody else needs it.
+
+    Empty where nft can't: diff does without the program, and versions before 1.1 die of what later ones wrote, which
+    is no reason to refuse a repair or a removal.
+    """
+    try:
+        return nft.listed(table)
+    except MeshnetError:
+        return ""
+
+
 class NftHost:
     """A namespace that the caller has entered; of the shape of ``host.Host``."""
 
@@ -47,8 +60,7 @@ class NftHost:
         there = nft_read.tables()
         mine = own_tables(there)
         tables = [understand(nft_read.content(table)).table for table in mine]
-        # What we have no words for can be put back by a roll-back only as nft says it.
-        tables = [replace(table, text=nft.listed(table.name)) if table.strange else table for table in tables]
+        tables = [replace(table, text=_printed(table.name)) if table.strange else table for table in tables]
         return tuple(tables), frozenset(table.name for table in there if table not in mine)
 
     def counted(self) -> tuple[Understood, ...]:
