@@ -57,18 +57,19 @@ def _between(new: NftTable, there: dict[str, NftTable]) -> NftTable | None:
     old = there.get(new.name)
     if old is None or old.strange or new.text:
         return None
-    had = {chain.name for chain in old.chains if chain.head}
-    if "nat_prerouting" not in had or "mangle_prerouting" not in {chain.name for chain in new.chains}:
+    had = {chain.name: chain for chain in old.chains}
+    chains = {chain.name: chain for chain in new.chains if not chain.name.startswith("nat_")}
+    if not (had.get("nat_prerouting") and had["nat_prerouting"].head) or "mangle_prerouting" not in chains:
         return None
     kept = {item.name: f"{item.name}_before" for item in old.sets}
-    chains = [chain for chain in new.chains if not chain.name.startswith("nat_")]
-    chains += [
-        replace(chain, rules=tuple(_renamed(rule, kept) for rule in chain.rules))
-        for chain in old.chains
-        if chain.name.startswith("nat_")
-    ]
+    waiting = [name for name in had if name.startswith("nat_")]
+    while waiting:  # those that nat's rules lead to as well: somebody may have put a chain of his own in
+        name = waiting.pop()
+        if name in had and name not in chains:
+            chains[name] = replace(had[name], rules=tuple(_renamed(rule, kept) for rule in had[name].rules))
+            waiting += [word for rule in had[name].rules for word in rule.split() if word in had]
     sets = (*new.sets, *(replace(item, name=kept[item.name]) for item in old.sets))
-    return replace(new, chains=tuple(sorted(chains, key=lambda chain: chain.name)), sets=sets)
+    return replace(new, chains=tuple(chains[name] for name in sorted(chains)), sets=sets)
 
 
 def _renamed(rule: str, names: dict[str, str]) -> str:

@@ -303,3 +303,16 @@ def test_meshnet_init_prints_the_table_for_whoever_may_not_look(namespace: Names
     around = ("ip", "netns", "exec", namespace.where.text, "setpriv", "--reuid=1337", "--clear-groups")
     dry = meshnet_init("-b", "*", "-n", "--native-nftables", before=around)
     assert (dry.code, "chain nat_istio_output" in dry.out) == (0, True), dry.err
+
+
+def test_a_chain_that_somebody_put_in_goes_when_tproxy_takes_over(namespace: Namespace) -> None:
+    """For a moment nat's old rules stand beside mangle's new ones, with all that they lead to."""
+    before = snapshot(namespace)
+    apply(namespace, pod_spec("redirect"))
+    lines = "add chain inet meshnet theirs; add chain inet meshnet more; add rule inet meshnet theirs goto more; "
+    run(namespace, "nft", f"{lines} insert rule inet meshnet nat_out jump theirs")
+    apply(namespace, TPROXY)
+    with Session(where(namespace.where.text)) as session:
+        assert session.changes(TPROXY).empty
+    remove(namespace)
+    assert snapshot(namespace) == before
