@@ -6,15 +6,17 @@ from meshnet.apply.observe import observe
 from meshnet.apply.reconcile import reconcile
 from meshnet.kernel.together import results
 from meshnet.model.errors import MeshnetError, ToolError
-from meshnet.model.plan import Plan, Receipt
+from meshnet.model.plan import ChangeSet, Plan, Receipt
 from meshnet.model.value import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from meshnet.apply.host import Host
-    from meshnet.model.plan import ChangeSet, Observed, Step
+    from meshnet.model.plan import Observed, Step
 
 NOTHING = Plan()
+AS_IT_WAS = "; the namespace is as it was"
+STUCK = "the work failed half-way and could not be taken back"
 
 
 def changes(host: Host, plan: Plan) -> ChangeSet:
@@ -34,7 +36,7 @@ def apply(host: Host, plan: Plan, *, anew: bool = False) -> Receipt:
         if work.steps:
             _forget_stale(host, before.own, plan)
     except BaseException as error:
-        _roll_back(host, before, error)
+        _roll_back([(host, before)], error)
         raise
     return Receipt(host.name, work)
 
@@ -46,12 +48,22 @@ def remove(host: Host) -> Receipt:
 
 def remove_rules(host: Host) -> Receipt:
     """Take our rules away on this backend and leave routing alone, which another backend's rules still need."""
-    return apply(host, _no_rules(host))
+    receipt = apply(host, _no_rules(host))
+    return replace(receipt, changes=_elsewhere(host, receipt.changes))
 
 
 def rules_to_remove(host: Host) -> ChangeSet:
     """What ``remove_rules`` would do."""
-    return changes(host, _no_rules(host))
+    return _elsewhere(host, changes(host, _no_rules(host)))
+
+
+def _elsewhere(host: Host, found: ChangeSet) -> ChangeSet:
+    """The same with the backend's name: beside another one's rules ``iptables`` alone doesn't say whose these are."""
+    variant = host.name.removeprefix("iptables-")
+    lines = found.differences
+    if variant != host.name:
+        lines = tuple(line.replace("tables -t ", f"tables-{variant} -t ", 1) for line in lines)
+    return ChangeSet(tuple(replace(step, backend=host.name) for step in found.steps), lines)
 
 
 def _no_rules(host: Host) -> Plan:
@@ -99,23 +111,41 @@ def side_by_side(steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
     return groups
 
 
-def _roll_back(host: Host, before: Observed, cause: BaseException) -> None:
+class Kept:
+    """A context manager: when the work inside stops, each of the hosts is led back to what it held at the start."""
+
+    def __init__(self, hosts: tuple[Host, ...]) -> None:
+        self._before = [(host, observe(host)) for host in hosts]
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            _roll_back(self._before, error)
+
+
+def _roll_back(before: list[tuple[Host, Observed]], cause: BaseException) -> None:
     """Whatever stopped the work, an error or Ctrl-C: lead the namespace back, or say what stayed."""
     try:
-        now = observe(host)
-        # A table that came with us and holds others' rules by now has lost its mark when it was to be dropped.
-        now = replace(now, made=now.made | before.made)
-        back = reconcile(before.own, now, disposable=disposable(host))
-        _carry_out(host, back.steps)
+        for host, seen in before[-1:] if len(before) > 1 else ():
+            # Routing is everybody's, and this backend has changed it: another one's tool may be what is missing.
+            _carry_out(host, changes(host, replace(observe(host).own, routing=seen.own.routing)).steps)
+        for host, seen in before:
+            now = observe(host)
+            # A table that came with us and holds others' rules by now has lost its mark when it was to be dropped.
+            now = replace(now, made=now.made | seen.made)
+            back = reconcile(seen.own, now, disposable=disposable(host))
+            _carry_out(host, back.steps)
     except MeshnetError as second:
         detail = "\n".join([*_said(cause), "and taking it back failed too:", *second.lines()])
         raise ToolError(
-            "the work failed half-way and could not be taken back",
+            STUCK,
             hint="meshnet diff shows what is there; apply or remove again finishes it",
             detail=detail,
         ) from cause
-    if isinstance(cause, MeshnetError):
-        cause.message += "; the namespace is as it was"
+    if isinstance(cause, MeshnetError) and not cause.message.endswith((AS_IT_WAS, STUCK)):
+        cause.message += AS_IT_WAS
 
 
 def _said(cause: BaseException) -> list[str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Literal
 
+    from meshnet.apply.apply import Kept
     from meshnet.apply.counters import Counters
     from meshnet.apply.host import LiveHost
     from meshnet.apply.nft_host import NftHost
@@ -109,6 +110,8 @@ class Session:
         else:
             self.backend = self._asked
             self.reason = "asked for"
+        if self._asked != "auto" or self.backend == "nftables":  # else the reason says it
+            self.notices += [f"{line}: rules of ours may be in force there" for line in detect.unread(seen)]
         if self.backend == "nftables":
             self.families = (4, 6)
             self.host: AnyHost = self._nft_host()
@@ -183,41 +186,40 @@ class Session:
         ``anew``: write the tables even where nothing differs.
         """
         compiled = self.compile(spec)
-        try:
-            receipt = self._work.apply(self.host, compiled.plan, anew=anew)
-        except MeshnetError as error:
-            needed = spec.families != "auto" or self.facts.global_ipv6
-            if needed or compiled.program.families == (4,) or isinstance(error, BusyError):
-                raise
-            four = self._compiled(spec, replace(self.facts, families=(4,)))
-            receipt = self._work.apply(self.host, four.plan, anew=anew)
-            said = " ".join(error.lines())
-            self.notices.append(f"IPv6 left out, no interface has a global IPv6 address: {said}")
-        elsewhere = self._clear_elsewhere()
-        if elsewhere and self.host.read_sets() != compiled.plan.sets:  # which those rules looked into
-            elsewhere = (*elsewhere, self._work.apply(self.host, compiled.plan).changes)
+        with self._all_or_nothing():
+            try:
+                receipt = self._work.apply(self.host, compiled.plan, anew=anew)
+            except MeshnetError as error:
+                needed = spec.families != "auto" or self.facts.global_ipv6
+                if needed or compiled.program.families == (4,) or isinstance(error, BusyError):
+                    raise
+                compiled = self._compiled(spec, replace(self.facts, families=(4,)))
+                receipt = self._work.apply(self.host, compiled.plan, anew=anew)
+                said = " ".join(error.lines())
+                self.notices.append(f"IPv6 left out, no interface has a global IPv6 address: {said}")
+            elsewhere = self._clear_elsewhere()
+            if elsewhere and self.host.read_sets() != compiled.plan.sets:  # which those rules looked into
+                elsewhere = (*elsewhere, self._work.apply(self.host, compiled.plan).changes)
         return Receipt(receipt.backend, _joined(receipt.changes, elsewhere), tuple(self.notices))
 
     def held(self) -> dict[str, Plan]:
         """What is ours, by each backend that holds any of it, and by this one."""
-        from meshnet.apply.observe import observe
-
-        return {host.name: observe(host).own for host in (self.host, *self._elsewhere())}
+        return {host.name: self._work.observe(host).own for host in (self.host, *self._elsewhere())}
 
     def settle(self, changed: Callable[[Plan], Plan]) -> Receipt:
         """Have each backend hold, of what is ours there, what ``changed`` makes of it."""
-        from meshnet.apply.observe import observe
-
         hosts = (self.host, *self._elsewhere())
-        first, *others = [self._work.apply(host, changed(observe(host).own)).changes for host in hosts]
-        return Receipt(self.host.name, _joined(first, tuple(others)), tuple(self.notices))
+        with self._all_or_nothing():
+            done = [self._work.apply(host, changed(self._work.observe(host).own)).changes for host in hosts]
+        return Receipt(self.host.name, _joined(done[0], tuple(done[1:])), tuple(self.notices))
 
     def remove(self) -> Receipt:
         """Take away all that is ours, on every backend that holds any of it."""
-        receipt = self._work.remove(self.host)
-        elsewhere = self._clear_elsewhere()
-        if elsewhere and self.host.read_sets():
-            elsewhere = (*elsewhere, self._work.remove(self.host).changes)
+        with self._all_or_nothing():
+            receipt = self._work.remove(self.host)
+            elsewhere = self._clear_elsewhere()
+            if elsewhere and self.host.read_sets():
+                elsewhere = (*elsewhere, self._work.remove(self.host).changes)
         return Receipt(receipt.backend, _joined(receipt.changes, elsewhere), tuple(self.notices))
 
     def removal(self) -> ChangeSet:
@@ -240,6 +242,12 @@ class Session:
         from meshnet.apply.counters import untouched
 
         return untouched(before, self.counters())
+
+    def _all_or_nothing(self) -> Kept:
+        """Around work on several backends: when it fails on one, what was done on another before is taken back; last
+        what was done here, so that rules stand again elsewhere before the new ones go."""
+        others = tuple(self._elsewhere())
+        return self._work.Kept((*others, self.host) if others else ())
 
     def _clear_elsewhere(self) -> tuple[ChangeSet, ...]:
         """Take rules of ours away from the other backends' tables."""

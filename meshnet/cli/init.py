@@ -215,11 +215,11 @@ def _backend(settings: Settings) -> Asked:
 
 
 def _shown(backend: str, changes: ChangeSet, form: str) -> dict[str, Any]:
-    from meshnet.cli.steps import steps_text
+    from meshnet.cli.steps import steps_data, steps_text
 
     if form == "text":
         print(steps_text(backend, changes).rstrip("\n") if not changes.empty else "nothing to do")
-    steps = [{"tool": step.tool, "family": step.family, "text": step.text} for step in changes.steps]
+    steps = steps_data(backend, changes.steps)
     return {"dry_run": True, "steps": steps, "differences": list(changes.differences)}
 
 

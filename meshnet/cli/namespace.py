@@ -6,7 +6,7 @@ import click
 
 from meshnet.cli import output
 from meshnet.cli.options import backend_option, form_option, netns_options, place_of, read_document, spec_argument
-from meshnet.cli.steps import steps_text
+from meshnet.cli.steps import steps_data, steps_text
 from meshnet.model.errors import FINE, NEGATIVE
 
 TYPE_CHECKING = False
@@ -173,5 +173,5 @@ def _data(session: Session, changes: ChangeSet) -> dict[str, Any]:
         "reason": session.reason,
         "notices": session.notices,
         "differences": list(changes.differences),
-        "steps": [{"tool": step.tool, "family": step.family, "text": step.text} for step in changes.steps],
+        "steps": steps_data(session.backend, changes.steps),
     }

@@ -7,7 +7,7 @@ import click
 from meshnet.cli import output
 from meshnet.cli.foreign import DIALECTS
 from meshnet.cli.options import backend_option, form_option, netns_options, place_of, read_document
-from meshnet.cli.steps import steps_text
+from meshnet.cli.steps import steps_data, steps_text
 from meshnet.model.value import replace, value
 
 TYPE_CHECKING = False
@@ -167,11 +167,7 @@ def _json(line_of: LineOf, program: Program, plan: Plan, families: tuple[Family,
         "backend": backend,
         "families": [family for family in program.families if family in families],
         "rules": rules,
-        "steps": [
-            {"tool": step.tool, "family": step.family, "text": step.text}
-            for step in fresh_steps(plan)
-            if step.family in (*families, "inet")
-        ],
+        "steps": steps_data(backend, (step for step in fresh_steps(plan) if step.family in (*families, "inet"))),
     }
 
 

@@ -134,9 +134,13 @@ def choose(seen: Sequence[Evidence], tables: Sequence[str] = ()) -> Choice:
         # capture twice, so there is no right choice until the tool is there.
         held = tuple(f"iptables-{variant} holds rules of ours" for variant in stuck)
         raise UnsupportedError((*held, *_lacking(seen)), hint="apt-get install iptables")
-    unread = [line for line in _lacking(seen) if UNREADABLE in line]
     choice = _chosen(seen, usable)
-    return Choice(choice.backend, "; ".join((choice.reason, *unread)))
+    return Choice(choice.backend, "; ".join((choice.reason, *unread(seen))))
+
+
+def unread(seen: Sequence[Evidence]) -> tuple[str, ...]:
+    """The variants that have tables here and no tool to read them."""
+    return tuple(line for line in _lacking(seen) if UNREADABLE in line)
 
 
 def ours(line: str) -> bool:

@@ -114,12 +114,14 @@ class Observed:
 class Step:
     """One call of one tool: ``text`` goes to its standard input; ``drop`` takes an empty table away.
 
-    ``family`` is ``inet`` for both at once.
+    ``family`` is ``inet`` for both at once. ``backend`` names the one whose step it is, where that isn't the one that was
+    chosen: rules go from there when they move.
     """
 
     tool: Literal["restore", "ip", "drop", "nft", "ipset", "ipset destroy"]
     family: Family | Literal["inet"]
     text: str
+    backend: str = ""
 
     @property
     def one_family(self) -> Family:

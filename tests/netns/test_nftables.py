@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from meshnet.apply import apply as changes
 from meshnet.apply.session import Session
 from meshnet.kernel.netns import where
 from meshnet.model.errors import MeshnetError
@@ -316,3 +317,45 @@ def test_a_chain_that_somebody_put_in_goes_when_tproxy_takes_over(namespace: Nam
         assert session.changes(TPROXY).empty
     remove(namespace)
     assert snapshot(namespace) == before
+
+
+@pytest.mark.parametrize("other", ["iptables-nft", "iptables-legacy"])
+@pytest.mark.parametrize("command", ["apply", "remove"])
+def test_when_nothing_can_be_taken_away_elsewhere_nothing_is_done_here(
+    namespace: Namespace, command: str, other: str
+) -> None:
+    """nft is gone since: with the new rules left beside the old ones, the two would be in force."""
+    apply(namespace, TPROXY)
+    if command == "remove":
+        with Session(where(namespace.where.text), other) as session:  # type: ignore[arg-type]
+            changes.apply(session.host, session.compile(pod_spec("redirect")).plan)
+    before = snapshot(namespace)
+    words = ("-",) if command == "apply" else ()
+    without = ("unshare", "-m", "sh", "-c", WITHOUT_NFT, "sh")
+    here = ("--netns", namespace.where.text, "--backend", other)
+    answer = meshnet(command, *words, *here, text=HEAD, before=without)
+    assert (answer.code, "nft is not installed; the namespace is as it was" in answer.err) == (4, True), answer.err
+    assert snapshot(namespace) == before
+
+
+@pytest.mark.parametrize("other", ["iptables-nft", "iptables-legacy"])
+def test_a_dry_run_of_a_move_names_the_tool_of_each_step(namespace: Namespace, other: str) -> None:
+    apply(namespace, TPROXY, other)
+    for backend in {"nftables", "iptables-nft", "iptables-legacy"} - {other}:
+        here = ("--netns", namespace.where.text, "--backend", backend)
+        said = meshnet("apply", "-", *here, "-n", text=HEAD)
+        assert f"# {other}-restore --noflush" in said.out.splitlines(), said.out
+        said = meshnet("diff", "-", *here, "-o", "json", text=HEAD)
+        lost = [line for line in said.data["differences"] if line.startswith("- ")]
+        assert lost and all(line.startswith(("- iptables-", "- ip6tables-")) for line in lost)
+        assert {step["backend"] for step in said.data["steps"]} == {backend, other}
+
+
+def test_tables_that_no_tool_can_read_are_told(namespace: Namespace) -> None:
+    """An image with nft alone, and a pod whose rules an earlier one wrote: both may be in force."""
+    apply(namespace, TPROXY, "iptables-nft")
+    hide = 'mount --bind /dev/null "$(readlink -f /usr/sbin/iptables-nft-save)"; exec "$@"'
+    here = ("--netns", namespace.where.text, "--backend", "nftables")
+    for command in (("apply", "-"), ("diff", "-"), ("remove",)):
+        answer = meshnet(*command, *here, text=HEAD, before=("unshare", "-m", "sh", "-c", hide, "sh"))
+        assert answer.code == 0 and "rules of ours may be in force there" in answer.err, answer.err
