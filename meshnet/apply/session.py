@@ -204,13 +204,17 @@ class Session:
 
     def held(self) -> dict[str, Plan]:
         """What is ours, by each backend that holds any of it, and by this one."""
-        return {host.name: self._work.observe(host).own for host in (self.host, *self._elsewhere())}
+        from meshnet.apply.observe import observe
+
+        return {host.name: observe(host).own for host in (self.host, *self._elsewhere())}
 
     def settle(self, changed: Callable[[Plan], Plan]) -> Receipt:
         """Have each backend hold, of what is ours there, what ``changed`` makes of it."""
+        from meshnet.apply.observe import observe
+
         hosts = (self.host, *self._elsewhere())
         with self._all_or_nothing():
-            done = [self._work.apply(host, changed(self._work.observe(host).own)).changes for host in hosts]
+            done = [self._work.apply(host, changed(observe(host).own)).changes for host in hosts]
         return Receipt(self.host.name, _joined(done[0], tuple(done[1:])), tuple(self.notices))
 
     def remove(self) -> Receipt:

@@ -114,8 +114,8 @@ class Observed:
 class Step:
     """One call of one tool: ``text`` goes to its standard input; ``drop`` takes an empty table away.
 
-    ``family`` is ``inet`` for both at once. ``backend`` names the one whose step it is, where that isn't the one that was
-    chosen: rules go from there when they move.
+    ``family`` is ``inet`` for both at once. ``backend`` names the one whose step it is, where that isn't the one that
+    was chosen: rules go from there when they move.
     """
 
     tool: Literal["restore", "ip", "drop", "nft", "ipset", "ipset destroy"]
