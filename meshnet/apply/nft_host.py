@@ -5,7 +5,7 @@ from __future__ import annotations
 from meshnet.apply.host import begin_ipset, forget
 from meshnet.kernel import ipsets, nft, nft_read, routes, rtnetlink
 from meshnet.model.errors import MeshnetError
-from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, ROUTE_PROTOCOL
+from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, ISTIO_TABLES, ROUTE_PROTOCOL
 from meshnet.model.value import assert_never, replace
 from meshnet.parse.nftables import Understood, understand
 
@@ -58,10 +58,17 @@ class NftHost:
     def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
         """Our tables, and the names of those of family inet that aren't ours."""
         there = nft_read.tables()
+        left = [table for table in there if self.adopting and table.name in ISTIO_TABLES]
         mine = own_tables(there)
         tables = [understand(nft_read.content(table)).table for table in mine]
         tables = [replace(table, text=_printed(table.name)) if table.strange else table for table in tables]
-        return tuple(tables), frozenset(table.name for table in there if table not in mine)
+        # Of these not even the comment is ours to write.
+        tables += [
+            replace(understand(nft_read.content(table)).table, text=_printed(table.name))
+            for table in left
+            if table not in mine
+        ]
+        return tuple(tables), frozenset(table.name for table in there if table not in (*mine, *left))
 
     def counted(self) -> tuple[Understood, ...]:
         """Our tables with the packets that each rule has seen."""

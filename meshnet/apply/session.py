@@ -114,15 +114,15 @@ class Session:
             self.notices += [f"{line}: rules of ours may be in force there" for line in detect.unread(seen)]
         if self.backend == "nftables":
             self.families = (4, 6)
-            self.host: AnyHost = self._nft_host()
+            self.host: AnyHost = self._nft_host(adopting=self._adopting)
             return
         seen_here = detect.texts(usable, self.backend)
         self.host = self._live_host(adapter(self.backend), self.families, seen_here, adopting=self._adopting)
 
-    def _nft_host(self) -> NftHost:
+    def _nft_host(self, *, adopting: bool) -> NftHost:
         from meshnet.apply.nft_host import NftHost
 
-        return NftHost((4, 6), adopting=self._adopting)
+        return NftHost((4, 6), adopting=adopting)
 
     def _prepare(self) -> None:
         """What is needed next, while the tools read: loading the compiler takes as long as they do."""
@@ -270,8 +270,8 @@ class Session:
             families = tuple(item.family for item in self.evidence if self._holds_ours(item.of(variant)))
             if families and not here:
                 yield self._live_host(adapter(backend), families, adopting=self.host.adopting)
-        if self._tables and self.backend != "nftables":
-            yield self._nft_host()
+        if self.backend != "nftables" and (self._tables or (self.host.adopting and detect.left_tables())):
+            yield self._nft_host(adopting=self.host.adopting)
 
     def _holds_ours(self, found: Found) -> bool:
         return bool(found.ours) or (self.host.adopting and names.ISTIO_PREFIX in found.text)

@@ -116,6 +116,11 @@ def own_tables() -> tuple[str, ...]:
     return tuple(name for name, said in nft_table.inet_tables() if said.startswith(names.COMMENT_PREFIX))
 
 
+def left_tables() -> bool:
+    """Whether an istio-iptables run left tables of nftables."""
+    return any(name in names.ISTIO_TABLES for name, _ in nft_table.inet_tables())
+
+
 def choose(seen: Sequence[Evidence], tables: Sequence[str] = ()) -> Choice:
     """The backend for families looked at together; UnsupportedError when a family has no tool.
 

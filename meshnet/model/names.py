@@ -13,6 +13,10 @@ ISTIO_PREFIX = "ISTIO_"
 """The chains of profile istio, whose names are istio-iptables' own. They are ours in a table where our comment is on a
 rule of theirs; without one they are what somebody else's run left, and stay unless their removal is asked for."""
 
+ISTIO_TABLES = ("istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw")
+"""Tables of nftables, family ``inet``, that the original writes in place of chains when it is told to
+(istio/istio, tools/istio-nftables). Those of ambient mode have other names."""
+
 AMBIENT_POD, AMBIENT_NODE = "ISTIO_PRERT", "ISTIO_POSTRT"
 """Chains that istio-iptables never makes and the agent of Istio's ambient mode does, beside an ISTIO_OUTPUT of its own
 (istio/istio, cni/pkg/iptables). They are never ours."""

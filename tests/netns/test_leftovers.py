@@ -10,13 +10,16 @@ import pytest
 from meshnet.apply.reconcile import fresh_steps
 from meshnet.compile.pipeline import compile_spec
 from meshnet.model.cidr import read_cidr
+from meshnet.model.errors import ToolError
 from meshnet.model.facts import Facts
 from meshnet.render.plan import render
 from meshnet.spec.dialects.istio import spec_of
 from meshnet.spec.dialects.istio_options import Word
 from tests.netns import foreign, golden
-from tests.netns.commands import meshnet_init
+from tests.netns.commands import meshnet, meshnet_init
+from tests.netns.interrupted import refuse, stopped_session
 from tests.netns.snapshot import run, snapshot
+from tests.netns.specs import pod_spec
 
 if TYPE_CHECKING:
     from meshnet.kernel.netns import Namespace
@@ -240,3 +243,78 @@ def test_it_is_replaced_in_one_go(namespace: Namespace, variant: str, name: str,
     assert again["differences"] == []
     clean(namespace)
     assert snapshot(namespace) == before
+
+
+NATIVE = """\
+table inet istio-proxy-nat {
+\tchain prerouting {
+\t\ttype nat hook prerouting priority -100; policy accept;
+\t\tmeta l4proto tcp counter jump istio-inbound
+\t}
+\tchain istio-inbound {
+\t\ttcp dport { 15008, 15020 } counter return
+\t\tmeta l4proto tcp counter redirect to :15006
+\t}
+}
+table inet istio-proxy-mangle {
+\tchain prerouting {
+\t\ttype filter hook prerouting priority -150; policy accept;
+\t\tct state invalid counter drop
+\t}
+}
+table inet istio-proxy-raw {
+}
+"""
+OTHERS_NATIVE = """\
+table inet istio-ambient-nat {
+\tchain istio-output {
+\t\tcounter accept
+\t}
+}
+table ip istio-proxy-nat {
+}
+"""
+
+
+def native(namespace: Namespace) -> None:
+    """What the original leaves where it writes tables of nftables: those, its policy rule and its route."""
+    run(namespace, "nft", "-f", "-", text=NATIVE)
+    run(namespace, "ip", "rule", "add", "fwmark", "1337", "lookup", "133")
+    run(namespace, "ip", "route", "add", "local", "default", "dev", "lo", "table", "133")
+
+
+@pytest.mark.parametrize("words", [(), ("--native-nftables",), ("--force-iptables-binary", "legacy")], ids=str)
+def test_tables_of_nftables_that_the_original_wrote(namespace: Namespace, words: tuple[str, ...]) -> None:
+    """With them in force beside ours, the original's redirection would go on after its clean-up."""
+    here = ("--network-namespace", namespace.where.text)
+    run(namespace, "nft", "-f", "-", text=OTHERS_NATIVE)
+    before = snapshot(namespace)
+    meshnet_init(*here, *words, "-b", "*", "-i", "*")
+    alone = snapshot(namespace)
+    clean(namespace)
+    native(namespace)
+    assert meshnet("remove", "--netns", namespace.where.text).code == 0
+    assert "istio-proxy-nat" in run(namespace, "nft", "list", "tables", "inet"), "nobody asked for that"
+    answer = meshnet_init(*here, *words, "-b", "*", "-i", "*")
+    assert answer.code == 0, answer.err
+    assert snapshot(namespace) == alone
+    native(namespace)
+    answer = meshnet_init(*here, *words, "--cleanup-only")
+    assert answer.code == 0, answer.err
+    assert snapshot(namespace) == before
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["ahead", "after"])
+def test_tables_of_the_original_come_back_when_a_step_fails(namespace: Namespace, after: bool) -> None:
+    native(namespace)
+    before = snapshot(namespace)
+    wanted = pod_spec("tproxy", more="profile: istio\n", source=False)
+    for at in range(20):
+        with stopped_session(namespace, "nftables", at, refuse, after) as session:
+            try:
+                session.apply(wanted)
+            except ToolError:
+                assert snapshot(namespace) == before, f"step {at}"
+            else:
+                break
+    assert at > 1 and "istio-proxy" not in run(namespace, "nft", "list", "tables", "inet")
