@@ -22,6 +22,7 @@ HINTS = {
     "Operation not permitted": "the process needs CAP_NET_ADMIN in the namespace",
     "Could not process rule: No such file or directory": "this kernel lacks a module: nft_tproxy, nft_redir, "
     "nft_socket, nft_ct or nft_chain_nat; Linux 5.2 and later have nat in family inet",
+    "expecting string": "is that name a word of nft's own? Another one under nftables.table in the spec",
     "not supported": "this kernel lacks nf_tables or a part of it; Linux 5.2 and later have nat in family inet",
 }
 

@@ -126,6 +126,15 @@ def test_what_nft_can_not_print_is_seen_and_repaired(namespace: Namespace, tmp_p
     assert snapshot(namespace) == before
 
 
+@pytest.mark.parametrize("word", ["counter", "set"])
+def test_a_table_can_not_have_a_name_that_means_something_to_nft(namespace: Namespace, word: str) -> None:
+    before = snapshot(namespace)
+    here = ("--netns", namespace.where.text, "--backend", "nftables")
+    answer = meshnet("apply", "-", *here, text=f"{HEAD}nftables: {{table: {word}}}\n")
+    assert (answer.code, "next: is that name a word of nft's own?" in answer.err) == (3, True), answer.err
+    assert snapshot(namespace) == before
+
+
 def test_a_missing_nft_writes_nothing(namespace: Namespace) -> None:
     before = snapshot(namespace)
     without = ("unshare", "-m", "sh", "-c", WITHOUT_NFT, "sh")
