@@ -188,19 +188,19 @@ class Session:
         compiled = self.compile(spec)
         with self._all_or_nothing():
             try:
-                receipt = self._work.apply(self.host, compiled.plan, anew=anew)
+                receipt = self._work.apply(self.host, self._for_now(compiled.plan), anew=anew)
             except MeshnetError as error:
                 needed = spec.families != "auto" or self.facts.global_ipv6
                 if needed or compiled.program.families == (4,) or isinstance(error, BusyError):
                     raise
                 compiled = self._compiled(spec, replace(self.facts, families=(4,)))
-                receipt = self._work.apply(self.host, compiled.plan, anew=anew)
+                receipt = self._work.apply(self.host, self._for_now(compiled.plan), anew=anew)
                 said = " ".join(error.lines())
                 self.notices.append(f"IPv6 left out, no interface has a global IPv6 address: {said}")
             elsewhere = self._clear_elsewhere()
             if elsewhere and self.host.read_sets() != compiled.plan.sets:  # which those rules looked into
                 elsewhere = (*elsewhere, self._work.apply(self.host, compiled.plan).changes)
-        return Receipt(receipt.backend, _joined(receipt.changes, elsewhere), tuple(self.notices))
+        return self._receipt(_joined(receipt.changes, elsewhere))
 
     def held(self) -> dict[str, Plan]:
         """What is ours, by each backend that holds any of it, and by this one."""
@@ -215,16 +215,32 @@ class Session:
         hosts = (self.host, *self._elsewhere())
         with self._all_or_nothing():
             done = [self._work.apply(host, changed(observe(host).own)).changes for host in hosts]
-        return Receipt(self.host.name, _joined(done[0], tuple(done[1:])), tuple(self.notices))
+        return self._receipt(_joined(done[0], tuple(done[1:])))
 
     def remove(self) -> Receipt:
         """Take away all that is ours, on every backend that holds any of it."""
         with self._all_or_nothing():
-            receipt = self._work.remove(self.host)
+            receipt = self._work.apply(self.host, self._for_now(self._work.NOTHING))
             elsewhere = self._clear_elsewhere()
             if elsewhere and self.host.read_sets():
                 elsewhere = (*elsewhere, self._work.remove(self.host).changes)
-        return Receipt(receipt.backend, _joined(receipt.changes, elsewhere), tuple(self.notices))
+        return self._receipt(_joined(receipt.changes, elsewhere))
+
+    def _for_now(self, plan: Plan) -> Plan:
+        """With the sets that rules on another backend look into: they can't go ahead of those."""
+        if not any(True for _ in self._elsewhere()):
+            return plan
+        wanted = {item.name for item in plan.sets}
+        return replace(plan, sets=(*plan.sets, *(it for it in self.host.read_sets() if it.name not in wanted)))
+
+    def _receipt(self, done: ChangeSet) -> Receipt:
+        """With a word about sets that should have gone and that the kernel keeps."""
+        going = {
+            line.split()[1] for step in done.steps if step.tool == "ipset destroy" for line in step.text.splitlines()
+        }
+        for name in sorted(going & {item.name for item in self.host.read_sets()} if going else ()):
+            self.notices.append(f"the set {name} stays: a rule that isn't meshnet's looks into it")
+        return Receipt(self.host.name, done, tuple(self.notices))
 
     def removal(self) -> ChangeSet:
         """What ``remove`` would do."""

@@ -21,7 +21,8 @@ def reconcile_sets(
     held = {item.name: item for item in there}
     texts: list[str] = []
     lines: list[str] = []
-    if BESIDE in held:
+    exchanging = any(held.get(item.name, item) != item for item in wanted)
+    if BESIDE in held and exchanging:  # under its name another content is made ready
         texts.append(destroyed([BESIDE]))
         lines.append(f"- ipset {BESIDE}")
     for item in wanted:
@@ -33,7 +34,7 @@ def reconcile_sets(
             texts.append(exchanged(item))
             lines += _changed(old, item)
     kept = {item.name for item in wanted}
-    gone = [name for name in held if name not in kept and name != BESIDE]
+    gone = [name for name in held if name not in kept and not (name == BESIDE and exchanging)]
     lines += [f"- ipset {name}" for name in gone]
     fresh = [Step("ipset", "inet", "".join(texts))] if texts else []
     stale = (Step("ipset destroy", "inet", destroyed(gone)),) if gone else ()

@@ -7,8 +7,19 @@ import errno
 import posix
 import time
 
-from meshnet.kernel.netlink import NETFILTER, Netlink, attribute, attributes, nested, text, text_attribute
-from meshnet.kernel.run import Started, find, run, start
+from meshnet.kernel.netlink import (
+    ACK,
+    NETFILTER,
+    REQUEST,
+    Netlink,
+    attribute,
+    attributes,
+    message,
+    nested,
+    text,
+    text_attribute,
+)
+from meshnet.kernel.run import Started, find, start
 from meshnet.model.errors import PermissionMissing, ToolError
 from meshnet.model.plan import SetText
 
@@ -20,7 +31,7 @@ MODULE = "/sys/module/ip_set"
 """There, built in or loaded, once any set was made. Asking an absent one by netlink would have it loaded."""
 
 SUBSYSTEM = 6
-LIST = SUBSYSTEM << 8 | 7
+DESTROY, LIST = SUBSYSTEM << 8 | 3, SUBSYSTEM << 8 | 7
 PROTOCOL, NAME, TYPE, FAMILY, FLAGS, DATA, ADT = 1, 2, 3, 5, 6, 7, 8
 IP, CIDR, PORT, PORT_TO = 1, 3, 4, 5
 IPV4, IPV6 = 1, 2
@@ -64,14 +75,25 @@ def begin(lines: str) -> Work[None]:
 
 
 def destroy(names: tuple[str, ...]) -> None:
-    """Take sets away. One that somebody's rule still looks into stays; whoever looks next tries again."""
+    """Take sets away, over netlink: an image without ``ipset`` can be rid of what one with it has made.
+
+    One that somebody's rule still looks into stays; whoever looks next tries again. PermissionMissing, ToolError.
+    """
     deadline = time.monotonic() + PATIENCE
     left = list(names)
-    while left:
-        left = [name for name in left if not run(["ipset", "destroy", name]).ok]
-        if not left or time.monotonic() > deadline:
-            return
-        time.sleep(0.02)
+    with Netlink(NETFILTER, "sets") as netlink:
+        while left := [name for name in left if not _destroyed(netlink, name)]:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.02)
+
+
+def _destroyed(netlink: Netlink, name: str) -> bool:
+    asked = attribute(PROTOCOL, bytes((VERSION,))) + text_attribute(NAME, name)
+    code = netlink.carry_out(message(DESTROY, REQUEST | ACK, 0, _header() + asked))
+    if code == errno.EPERM:
+        raise PermissionMissing("taking sets away needs CAP_NET_ADMIN", hint="run it as root")
+    return code in (0, errno.ENOENT)
 
 
 def _read(netlink: Netlink, name: str) -> SetText:
