@@ -31,3 +31,21 @@ def test_garbage_is_hardly_looked_for_and_not_at_all_at_the_end() -> None:
 def test_the_console_script_is_the_same() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"meshnet": "meshnet.__main__:run"}
+
+
+INTERRUPTED = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from meshnet.__main__ import run
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "meshnet.cli.main":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+run()
+"""
+
+
+def test_interrupted_while_the_command_line_loads() -> None:
+    done = subprocess.run((sys.executable, "-c", INTERRUPTED), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "meshnet: interrupted\n")
