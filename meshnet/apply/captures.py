@@ -7,6 +7,7 @@ under those, as long as it isn't forgotten; and a connection that was captured n
 from __future__ import annotations
 
 from meshnet.model.names import COMMENT_PREFIX
+from meshnet.model.nft import UNKNOWN
 from meshnet.model.plan import ChainText, Plan
 from meshnet.model.value import replace, value
 
@@ -83,9 +84,10 @@ def _kept(rules: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _undone(rule: str) -> str:
-    """The rule, or what is left of one that captures; empty for nothing."""
+    """The rule, or what is left of one that captures; empty for nothing, as for what somebody put into a table of ours
+    and what can't be written again: with the rest it goes in the end anyway."""
     words = rule.split()
-    if NO_LISTENER in rule or "tproxy" in words or " -j TPROXY " in f" {rule} ":
+    if UNKNOWN in rule or NO_LISTENER in rule or "tproxy" in words or " -j TPROXY " in f" {rule} ":
         return ""
     ports = _led_to(rule)
     if not ports or COMMENT_PREFIX not in rule or DRAINED in rule:
@@ -103,7 +105,7 @@ def _fewer(table: TableText) -> TableText:
 
 def _fewer_nft(table: NftTable) -> NftTable:
     chains = tuple(replace(chain, rules=_kept(chain.rules)) for chain in table.chains)
-    return replace(table, chains=chains, text="")
+    return replace(table, chains=chains, more=(), text="")
 
 
 def _led_to(rule: str) -> range:

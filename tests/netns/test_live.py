@@ -207,6 +207,21 @@ def test_draining_without_patience(pod: Pod, backend: str, mode: str) -> None:
     assert snapshot(pod.pod) == before
 
 
+def test_draining_a_table_that_somebody_has_put_something_into(pod: Pod) -> None:
+    before = snapshot(pod.pod)
+    apply(pod, pod_spec("redirect"), "nftables")
+    held = Captured(pod, 4)
+    strange = "add counter inet meshnet mine; add rule inet meshnet nat_out meta length 99 counter name mine"
+    for _ in range(2):
+        run(pod.pod, "nft", strange)
+        left = meshnet("remove", "--netns", pod.name, "--drain", "--patience", "0", "-o", "json")
+        assert (left.code, left.data["left_open"]) == (1, 2), left.err
+        held.say()
+    held.close()
+    assert meshnet("remove", "--netns", pod.name, "--drain").code == 0
+    assert snapshot(pod.pod) == before
+
+
 def test_draining_nothing(pod: Pod) -> None:
     before = snapshot(pod.pod)
     assert meshnet("remove", "--netns", pod.name, "--drain").code == 0
