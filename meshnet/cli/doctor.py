@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from meshnet.model.ruleset import RuleSet
     from meshnet.model.story import Conduct, Step
 
-FLOW = {"way": "in", "src": None, "dst": None, "iface": "eth0", "dport": 80, "uid": None, "gid": None}
+FLOW = {"way": "in", "src": None, "dst": None, "iface": "eth0", "dport": None, "proto": "tcp", "uid": None, "gid": None}
 """What the flags of a packet would say, for what is shared with ``explain``."""
 
 

@@ -21,15 +21,21 @@ CLIENT: dict[Family, str] = {4: "192.0.2.1", 6: "2001:db8::1"}
 POD: dict[Family, str] = {4: "192.0.2.2", 6: "2001:db8::2"}
 """Who talks when nobody is named: addresses that belong to nobody (RFC 5737, RFC 3849)."""
 
+DPORT, SPORT = 80, 40000
+ECHO: dict[Family, int] = {4: 8, 6: 128}
+"""RFC 792, RFC 4443."""
+
 OPTIONS = (
     click.option("--in", "way", flag_value="in", help="A packet that enters the pod (the default)."),
     click.option("--out", "way", flag_value="out", help="A packet that a process of the pod sends."),
-    click.option("--src", metavar="ADDRESS", help="Who sends; by default a client, or with --out the pod."),
+    click.option("--src", metavar="ADDRESS", help="Who sends; by default a client, or with --out as routed."),
     click.option("--dst", metavar="ADDRESS", help="To whom; by default the pod, or with --out a remote server."),
     click.option(
-        "--dport", type=click.IntRange(0, 65535), default=80, show_default=True, help="The port (ICMP: type)."
+        "--dport", type=click.IntRange(0, 65535), help="The port; by default 80. ICMP: the type; an echo request."
     ),
-    click.option("--sport", type=click.IntRange(1, 65535), default=40000, show_default=True, help="The sender's port."),
+    click.option(
+        "--sport", type=click.IntRange(1, 65535), help="The sender's port; by default 40000, for trace a fresh one."
+    ),
     click.option("--proto", type=click.Choice(["tcp", "udp", "icmp"]), default="tcp", show_default=True),
     click.option("--iface", metavar="NAME", default="eth0", show_default=True, help="Where an incoming packet enters."),
     click.option("--uid", type=click.IntRange(0, 4294967294), help="The sender's uid; with --in the sidecar's."),
@@ -81,6 +87,25 @@ def family_of(given: dict[str, Any]) -> Family:
     return next(iter(named.values()), 4)
 
 
+def port_of(given: dict[str, Any], family: Family) -> int:
+    """The port, or ICMP's type: an echo request, as ``ping`` sends it, unless another one is asked for."""
+    from meshnet.model.errors import UsageError
+
+    icmp, port = given["proto"] == "icmp", given["dport"]
+    if icmp and port is not None and port > 255:
+        raise UsageError(f"--dport {port} is no type of ICMP", hint="0 to 255; without it, an echo request")
+    return int(port) if port is not None else ECHO[family] if icmp else DPORT
+
+
+def interface_of(given: dict[str, Any]) -> str:
+    from meshnet.model.errors import UsageError
+
+    name = str(given["iface"])
+    if not 0 < len(name.encode()) <= 15:
+        raise UsageError(f"--iface {name!r} is no interface's name", hint="1 to 15 bytes, such as eth0")
+    return name
+
+
 def flow_of(given: dict[str, Any], host: Host) -> Flow:
     """The flow of the flags; what they leave out is filled in from the host."""
     from meshnet.model.flow import Flow
@@ -88,15 +113,19 @@ def flow_of(given: dict[str, Any], host: Host) -> Flow:
 
     family = family_of(given)
     way: Way = given["way"] or "in"
-    link = host.link(given["iface"])
+    link = host.link(interface_of(given))
     mine = (link.first(family) if link is not None else None) or address_of(POD[family], "--dst")[1]
     src, dst = given["src"], given["dst"]
     other = CLIENT[family] if way == "in" else REMOTE[family]
-    source = address_of(src or other, "--src")[1] if way == "in" or src else mine
     destination = address_of(dst or other, "--dst")[1] if way == "out" or dst else mine
     groups = tuple(number_of(word, "--groups", 0xFFFFFFFE) for word in given["groups"].split(",") if word)
-    mark = number_of(given["mark"], "--mark")
-    found = Routing(host, family).find(destination, source, mark, "lo", uid=given["uid"] or 0)
+    mark, uid = number_of(given["mark"], "--mark"), given["uid"] or 0
+    routing = Routing(host, family)
+    if way == "in" or src:
+        source = address_of(src or other, "--src")[1]
+    else:
+        source = routing.source_of_call(destination, mark, uid) or mine
+    found = routing.find(destination, source, mark, "lo", uid=uid)
     leaves = "lo" if found is None or found.kind == "local" else found.link
     return Flow(
         way,
@@ -104,12 +133,12 @@ def flow_of(given: dict[str, Any], host: Host) -> Flow:
         given["proto"],
         source,
         destination,
-        given["dport"],
+        port_of(given, family),
         given["iface"] if way == "in" else leaves,
-        (given["uid"] or 0) if way == "out" else None,
+        uid if way == "out" else None,
         (given["gid"] or 0) if way == "out" else None,
         mark,
-        given["sport"],
+        given["sport"] or SPORT,
         groups,
         given["state"],
     )

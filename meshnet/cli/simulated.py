@@ -90,13 +90,26 @@ def of_files(rules: str | None, rules6: str | None) -> Subject:
 
 def of_text(text: str, name: str, family: Family) -> Subject:
     """Saved rules of one family."""
+    from meshnet.model.errors import RulesError
     from meshnet.parse.ruleset import hidden_tables, read
+    from meshnet.simulate.chains import check
 
-    notes = tuple(
+    notes = [
         f"{name}: table {table} could not be printed by the tool that saved the rules; what is in it is unknown"
         for table in hidden_tables(text)
-    )
-    return Subject(name, (read(text, family, name),), notes=notes)
+    ]
+    held = read(text, family, name)
+    if not any(chain.rules for table in held.tables for chain in table.chains):
+        notes.append(f"{name} has no rule in it: are they in the other variant, iptables-legacy or iptables-nft?")
+    try:
+        check(held)
+    except RulesError as error:
+        places = [
+            f"{name}:{item.removeprefix('line ') if item.startswith('line ') else f' {item}'}"
+            for item in error.problems
+        ]
+        raise RulesError(places, hint=error.hint) from error
+    return Subject(name, (held,), notes=tuple(notes))
 
 
 def text_of_file(name: str) -> str:
@@ -114,12 +127,10 @@ def text_of_file(name: str) -> str:
         raise UsageError(f"can't read {name}: {error.strerror}", hint="a file's name, or - for stdin") from error
     if len(data) > LARGEST:
         raise UsageError(f"{name} is larger than {LARGEST >> 20} MiB", hint="is this what iptables-save printed?")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{name} is not UTF-8 (byte {error.start})", hint="is this what iptables-save printed?"
-        ) from error
+    if b"\0" in data:
+        raise UsageError(f"{name} is no text (byte {data.index(0)} is 0)", hint="is this what iptables-save printed?")
+    # A comment may be in any bytes: the kernel takes it as it is, and iptables-save prints it so.
+    return data.decode("utf-8", "replace")
 
 
 def host_for(subject: Subject, given: dict[str, Any], route_localnet: bool) -> Host:
@@ -245,7 +256,7 @@ def conduct_for(subject: Subject, given: dict[str, Any], family: Family) -> tupl
 
 
 def _way_of_dialling(conduct: Conduct, given: dict[str, Any], family: Family) -> Conduct:
-    from meshnet.cli.flow_options import number_of
+    from meshnet.cli.flow_options import number_of, port_of
     from meshnet.model import names
     from meshnet.model.cidr import read_address
 
@@ -257,7 +268,7 @@ def _way_of_dialling(conduct: Conduct, given: dict[str, Any], family: Family) ->
             conduct = replace(conduct, spoofs=False, bind=passthrough, dials=None, mark=0)
         case "loopback":
             to = read_address("127.0.0.1" if family == 4 else "::1")[1]
-            conduct = replace(conduct, dials=(to, given["dport"]))
+            conduct = replace(conduct, dials=(to, port_of(given, family)))
     if given["sidecar_mark"] is not None:
         conduct = replace(conduct, mark=number_of(given["sidecar_mark"], "--sidecar-mark"))
     if given["inbound_port"] is not None:

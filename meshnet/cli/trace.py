@@ -106,13 +106,24 @@ def _one(namespace: Namespace, subject: Subject, peer: Namespace | None, given: 
     from meshnet.simulate.walk import Pod
 
     host = host_of(namespace)
-    flow = flow_of(given, host)
+    flow = flow_of({**given, "sport": given["sport"] or _fresh_port()}, host)
     found = Pod(subject.rules, host).walk(flow)
     real = seen(follow(namespace, flow, peer), subject.of(flow.family))
     expected = predicted(found)
     same = [met.place for met in expected] == [met.place for met in real]
     output.answer(_data(flow, found, expected, real, same), _text(flow, found, expected, real, subject, same), form)
     return FINE if same else NEGATIVE
+
+
+def _fresh_port() -> int:
+    """A sender's port of Linux's usual range (ip_local_port_range), another one each time.
+
+    A packet that got no answer leaves an entry in conntrack for two minutes, and a second one from the same port
+    belongs to it: nat's rules aren't asked again, and the kernel would seem to have done something else.
+    """
+    import os
+
+    return 32768 + int.from_bytes(os.urandom(4), "big") % 28232
 
 
 def _rows(expected: tuple[Met, ...], real: tuple[Met, ...]) -> list[tuple[Met | None, Met | None]]:

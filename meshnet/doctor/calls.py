@@ -149,14 +149,12 @@ def _remotes(patient: Patient, host: Host, questions: space.Questions) -> Iterat
     """Servers outside, one of each kind, with the address that the pod calls them from."""
     family = patient.rules.family
     routing = Routing(host, family)
-    links = {link.name: link for link in host.links}
     for to in space.addresses(questions, "destination", (read_address(REMOTE[family])[1],)):
         found = routing.find(to, 0, 0, "lo")
         if found is None or found.kind != "unicast" or found.link == "lo" or routing.is_loopback(to):
             continue
         if routing.kind_of(to) != "UNICAST":
             continue
-        link = links.get(found.link)
-        mine = found.source or (link.first(family) if link is not None else None)
+        mine = routing.source_of_call(to, 0, 0)
         if mine is not None:
             yield to, mine

@@ -25,6 +25,7 @@ from meshnet.kernel.netlink import (
 )
 from meshnet.kernel.netlink import text as word
 from meshnet.kernel.run import find, run
+from meshnet.kernel.xtables import Xtables
 from meshnet.model.errors import ToolError
 from meshnet.model.value import value
 
@@ -90,6 +91,7 @@ class Tracing:
         self._logger = f"/proc/sys/net/netfilter/nf_log/{PROTOCOL_FAMILY[family]}"
         self._before = ""
         self._numbers: dict[tuple[str, str, int], int] = {}
+        self._lengths: dict[tuple[str, str], int] = {}
         self._events: Socket | None = None
         self._log: Socket | None = None
 
@@ -97,6 +99,7 @@ class Tracing:
         try:
             self._events = self._listen()
             self._numbers = self._handles()
+            self._lengths = self._legacy()
             self._log = self._open_log()
             self._install()
         except BaseException:
@@ -145,6 +148,20 @@ class Tracing:
             table, chain = word(had[1]), word(had[2])
             places[table, chain] = places.get((table, chain), 0) + 1
             found[table, chain, int.from_bytes(had[3], "big")] = places[table, chain]
+        return found
+
+    def _legacy(self) -> dict[tuple[str, str], int]:
+        """How many rules each chain of the legacy tables has: the log numbers its end as one rule more. Tables without
+        a rule, which listing them makes, say "mangle:OUTPUT:policy:1" beside nft's rules, and that is nobody's rule 1.
+        """
+        found: dict[tuple[str, str], int] = {}
+        table = ""
+        for line in Xtables("legacy").save(self._family).splitlines():
+            if line.startswith("*"):
+                table = line[1:]
+            elif line.startswith("-A "):
+                chain = line.split(" ", 2)[1]
+                found[table, chain] = found.get((table, chain), 0) + 1
         return found
 
     def _open_log(self) -> Socket:
@@ -224,5 +241,7 @@ class Tracing:
         parts = prefix.removeprefix("TRACE: ").strip().split(":")
         if not prefix.startswith("TRACE: ") or len(parts) != 4:
             return None
-        table, chain, _, number = parts
-        return Event(0, table, chain, int(number), "", int.from_bytes(had.get(2, b""), "big"), True)
+        table, chain, number = parts[0], parts[1], int(parts[3])
+        if number > self._lengths.get((table, chain), 0):
+            number = 0
+        return Event(0, table, chain, number, "", int.from_bytes(had.get(2, b""), "big"), True)

@@ -8,11 +8,14 @@ import socket
 import struct
 
 from meshnet.model.cidr import LOOPBACK, address_text
+from meshnet.model.errors import PermissionMissing
 from meshnet.probe.craft import DNS_QUERY
 from meshnet.probe.listen import AF, make_transparent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from meshnet.model.flow import Flow
 
 
@@ -61,12 +64,13 @@ class Launched:
 
 
 def _as_owner(flow: Flow, kind: socket.SocketKind) -> socket.socket:
-    """A socket that belongs to the flow's uid and gid: xt_owner looks at the credentials of who opened it.
+    """A socket that belongs to the flow's uid, gid and groups: xt_owner looks at the credentials of who opened it.
 
-    Only the effective ids change, and only for this call, so the process stays what it is; supplementary groups
-    don't count for ``--gid-owner``.
+    Only these change, and only for this call, so the process stays what it is. Supplementary groups don't count for
+    ``--gid-owner`` without ``--suppl-groups``; a user namespace without a say in them keeps those it has.
     """
-    uid, gid = os.geteuid(), os.getegid()
+    uid, gid, groups = os.geteuid(), os.getegid(), os.getgroups()
+    joined = _join(flow.groups)
     try:
         if flow.gid is not None:
             os.setegid(flow.gid)
@@ -76,3 +80,18 @@ def _as_owner(flow: Flow, kind: socket.SocketKind) -> socket.socket:
     finally:
         os.seteuid(uid)
         os.setegid(gid)
+        if joined:
+            _join(groups)
+
+
+def _join(groups: Sequence[int]) -> bool:
+    """setgroups(2); False where it isn't allowed, as under ``unshare -r``, and nobody asked for any."""
+    try:
+        os.setgroups(groups)
+    except PermissionError as error:
+        if groups:
+            raise PermissionMissing(
+                "sending with supplementary groups needs CAP_SETGID", hint="run it as root"
+            ) from error
+        return False
+    return True

@@ -46,14 +46,17 @@ def predicted(trace: Trace) -> tuple[Met, ...]:
 def seen(events: Iterable[Event], rules: RuleSet) -> tuple[Met, ...]:
     """The rules that the kernel told of. Ends of chains, which the legacy log numbers as one rule more, are left out.
 
-    The legacy log has a packet's mark as it was before the rule, so each mark there is taken from the line behind.
+    The legacy log has a packet's mark as it was before the rule, so each mark there is taken from the line behind,
+    which may be the end of a chain.
     """
-    kept = [event for event in events if 0 < event.number <= _length(rules, event.table, event.chain)]
+    told = tuple(events)
     found = []
-    for place, event in enumerate(kept):
+    for place, event in enumerate(told):
+        if not 0 < event.number <= _length(rules, event.table, event.chain):
+            continue
         mark: int | None = event.mark
         if event.before:
-            mark = kept[place + 1].mark if place + 1 < len(kept) else None
+            mark = told[place + 1].mark if place + 1 < len(told) else None
         found.append(Met(event.table, event.chain, event.number, event.verdict, mark))
     return tuple(found)
 

@@ -253,15 +253,8 @@ class _Conversation:
         return made.caller.name == "the sidecar"
 
     def _own_source(self, destination: int, mark: int) -> int:
-        """The address that the kernel gives a socket which binds none (ip_route_output_key: the route's, or the
-        destination itself if that is here)."""
-        routing = self._pod.routing(self._family)
-        found = routing.find(destination, 0, mark, "lo", uid=self._conduct.uid)
-        if found is None or found.kind == "local":
-            return destination
-        link = routing.links.get(found.link)
-        first = link.first(self._family) if link is not None else None
-        return found.source or first or 0
+        source = self._pod.routing(self._family).source_of_call(destination, mark, self._conduct.uid)
+        return destination if source is None else source
 
     def _who(self, arrival: Arrival) -> str:
         """Who takes a call, by the port that it comes in at."""

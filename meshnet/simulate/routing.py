@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from meshnet.model.host import Address, Host, Link
 
 MULTICAST = {4: Cidr(4, 0xE0000000, 4), 6: Cidr(6, 0xFF << 120, 8)}
+_LINK_LOCAL6 = Cidr(6, 0xFE80 << 112, 10)
 LIMITED_BROADCAST = 0xFFFFFFFF
 ROUTES_KEPT = 65536
 """Answers remembered; a comparison asks about the same few destinations again and again."""
@@ -169,18 +170,34 @@ class Routing:
     def is_local(self, address: int) -> bool:
         return self.kind_of(address) == "LOCAL"
 
+    def source_of_call(self, destination: int, mark: int, uid: int) -> int | None:
+        """The address that a socket gets which binds none: the route's, or the destination's own if that is here
+        (ip_route_output_key_hash_rcu; ipv6_dev_get_saddr). So a call to 127.0.0.11 comes from 127.0.0.1."""
+        found = self.find(destination, 0, mark, "lo", uid=uid)
+        if found is None or found.source is not None:
+            return found.source if found is not None else None
+        return destination if found.kind == "local" else self.source_for(found.link, destination)
+
     def source_for(self, link: str, destination: int) -> int | None:
         """The address that masquerading takes on a link; on ``lo``, whose own is for this host only, another link's.
 
         IPv4 takes the one whose network has the destination, else the first (devinet.c, inet_select_addr); IPv6 the
-        one that shares most bits with it (addrconf.c, ipv6_dev_get_saddr).
+        one that shares most bits with it, of those with its scope (addrconf.c, ipv6_dev_get_saddr): every link has an
+        fe80:: of its own, and that shares more bits with fd00:: than 2001:db8:: does.
         """
         if self.family == 6 and self.is_local(destination):
             return destination
         own = self._own(link)
         others = [address for name in self.links for address in self._own(name)]
         if self.family == 6:
-            ranked = sorted(own or others, key=lambda item: (item.number ^ destination).bit_length())
+            near_only = _LINK_LOCAL6.holds(6, destination)
+            ranked = sorted(
+                own or others,
+                key=lambda item: (
+                    _LINK_LOCAL6.holds(6, item.number) != near_only,
+                    (item.number ^ destination).bit_length(),
+                ),
+            )
         else:
             near = [item for item in own if network_of(4, item.number, item.prefix).holds(4, destination)]
             ranked = [*near, *own, *others]

@@ -309,6 +309,8 @@ class Pod:
         else:
             ends = (packet.family, packet.protocol, packet.source, packet.source_port, packet.destination, port)
             sock = self.sockets.receiver(*ends)
+        if packet.protocol == ICMP[packet.family]:
+            return Arrival(packet, "delivered", "reaches the pod", sock)
         if sock is None:
             return Arrival(packet, "delivered", f"reaches port {port}, where nobody listens")
         return Arrival(packet, "delivered", f"reaches port {port}{f' of {sock.name}' if sock.name else ''}", sock)

@@ -103,6 +103,45 @@ def test_in(pod: Pod, variant: str, family: int, capsys: pytest.CaptureFixture[s
     assert told["real"][1]["mark"] == 7
 
 
+def test_the_same_again(pod: Pod, variant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first packet had no answer, and its entry in conntrack is there for two minutes more."""
+    load(pod, variant)
+    words = ("--netns", pod.name, "--out", "--uid", "1000", "--dst", "198.51.100.7", "--dport", "443")
+    for _ in range(2):
+        code, told = answer(capsys, *words)
+        assert (code, told["agree"]) == (0, True), told
+        assert "nat OUTPUT 1" in places(told["real"])
+
+
+def test_empty_tables_of_the_other_variant_say_nothing(pod: Pod, capsys: pytest.CaptureFixture[str]) -> None:
+    """Listing makes them; their log has "mangle:OUTPUT:policy:1" where nft has a first rule that wasn't met."""
+    load(pod, "nft")
+    for table in ("mangle", "nat"):
+        run(pod.pod, "iptables-legacy", "-t", table, "-L")
+    code, told = answer(capsys, "--netns", pod.name, "--out", "--uid", "7", "--dst", REMOTE[4])
+    assert (code, told["agree"], told["real"]) == (0, True, []), told
+
+
+@pytest.mark.parametrize(("groups", "met"), [("8,77", ["mangle OUTPUT 1"]), ("8", [])])
+def test_supplementary_groups(
+    pod: Pod, variant: str, groups: str, met: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = "-A OUTPUT -m owner --gid-owner 77 --suppl-groups -j ACCEPT"
+    run(pod.pod, f"iptables-{variant}-restore", text=f"*mangle\n{rule}\nCOMMIT\n")
+    code, told = answer(capsys, "--netns", pod.name, "--out", "--groups", groups, "--dst", REMOTE[4])
+    assert (code, told["agree"], places(told["real"])) == (0, True, met), told
+
+
+@pytest.mark.parametrize("to", ["127.0.0.1", "::1"])
+def test_a_call_to_loopback_comes_from_there(
+    pod: Pod, variant: str, to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool = "ip6tables" if ":" in to else "iptables"
+    run(pod.pod, f"{tool}-{variant}", *f"-t mangle -A OUTPUT ! -s {to} -d {to} -j DROP".split())
+    code, told = answer(capsys, "--netns", pod.name, "--out", "--dst", to)
+    assert (code, told["disposition"], told["real"]) == (0, "direct", []), told
+
+
 def test_the_table_for_people(pod: Pod, variant: str, capsys: pytest.CaptureFixture[str]) -> None:
     load(pod, variant)
     assert call(["trace", "--netns", pod.name, "--out", "--uid", "1000", "--dst", REMOTE[4], "--dport", "443"]) == 0

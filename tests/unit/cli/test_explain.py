@@ -116,6 +116,48 @@ def _inside(drawn: ElementTree.Element) -> None:
             assert x + w <= x2 or x2 + w2 <= x or y + h <= y2 or y2 + h2 <= y
 
 
+def test_a_call_comes_from_where_the_route_says(called: Any, tmp_path: Path) -> None:
+    """As the kernel's rule of Kubernetes has it: nobody but loopback talks to loopback. The pod itself may."""
+    path = tmp_path / "rules.v4"
+    path.write_text("*filter\n-A INPUT ! -s 127.0.0.0/8 -d 127.0.0.0/8 -j DROP\nCOMMIT\n")
+    for to, source in (("127.0.0.11", "127.0.0.1"), ("192.0.2.2", "192.0.2.2"), ("203.0.113.5", "192.0.2.2")):
+        _, out, _ = called("explain", "--rules", str(path), "--out", "--dst", to)
+        assert f": {source} > {to}:80/tcp" in out and out.splitlines()[-1].startswith("direct: ")
+
+
+@pytest.mark.parametrize(("family", "number"), [("--rules", 8), ("--rules6", 128)])
+def test_a_ping_is_an_echo_request(called: Any, tmp_path: Path, family: str, number: int) -> None:
+    path = tmp_path / "rules"
+    path.write_text("*filter\nCOMMIT\n")
+    to = "192.0.2.2" if number == 8 else "2001:db8::2"
+    _, out, _ = called("explain", family, str(path), "--proto", "icmp", "--dst", to)
+    assert f":{number}/icmp" in out.splitlines()[0]
+    assert out.splitlines()[-1] == "direct: nobody takes it; the packet reaches the pod"
+
+
+def test_rules_that_are_none_are_noted(called: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rules.v4"
+    path.write_text("*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n")
+    assert f"note: {path} has no rule in it" in called("explain", "--rules", str(path))[2]
+
+
+def test_comments_in_any_bytes(called: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rules.v4"
+    path.write_bytes(b'*nat\n-A OUTPUT -p tcp -m comment --comment "f\xfcr" -j REDIRECT --to-ports 15001\nCOMMIT\n')
+    code, out, _ = called("explain", "--rules", str(path), "--out", "-o", "json")
+    assert (code, data(out)["disposition"]) == (0, "outbound-proxy")
+    path.write_bytes(b"\x7fELF\0\0")
+    code, _, err = called("explain", "--rules", str(path))
+    assert code == 2 and "is no text" in err
+
+
+def test_a_jump_that_the_kernel_refuses_is_named_with_its_file(called: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rules.v4"
+    path.write_text("*nat\n-A OUTPUT -j FOO\nCOMMIT\n")
+    code, _, err = called("explain", "--rules", str(path))
+    assert code == 2 and f"{path}:2: table nat: a rule of OUTPUT leads to FOO" in err
+
+
 @pytest.mark.conformance
 def test_scenarios_beside_what_was_measured(called: Any, tmp_path: Path) -> None:
     file = conformance.FOLDER / "original-source" / "cases.json"
@@ -144,6 +186,9 @@ def test_scenarios_beside_what_was_measured(called: Any, tmp_path: Path) -> None
         (("{spec}", "--dst", "10.0.0.1", "--src", "fd00::1"), "different families"),
         (("{spec}", "--mark", "x"), "not a number for --mark"),
         (("{spec}", "--dport", "70000"), "70000 is not in the range"),
+        (("{spec}", "--dport", "256", "--proto", "icmp"), "--dport 256 is no type of ICMP"),
+        (("{spec}", "--iface", "a-name-of-16-byt"), "is no interface's name"),
+        (("{spec}", "--iface", ""), "is no interface's name"),
         (("--rules", "/nowhere"), "can't read /nowhere"),
         (("--rules", "-", "--rules6", "-"), "standard input is one file"),
         (("--rules", "{spec}"), "pod.yaml:1: expected a table"),
