@@ -13,6 +13,7 @@ from meshnet.model.errors import FINE, NOT_HERE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from typing import Any
 
     from meshnet.lab.runner import Ran
@@ -64,15 +65,13 @@ def run(names: tuple[str, ...], everything: bool, report: str | None, at_once: i
       meshnet lab run source-hidden source-kept
       meshnet lab run --all --report out
     """
-    from pathlib import Path
-
     from meshnet.kernel.netns import require_capabilities
     from meshnet.lab import report as reports
     from meshnet.lab import runner
 
     scenarios, left_out = _chosen(names, everything)
     require_capabilities(NEEDED, "a lab")
-    folder = Path(report) if report is not None else None
+    folder = _folder(report) if report is not None else None
     total = sum(len(item.rows) for item in scenarios)
     with _Progress(total) as progress:
         ran = runner.run(scenarios, progress.hear, at_once=at_once, folder=folder)
@@ -83,6 +82,25 @@ def run(names: tuple[str, ...], everything: bool, report: str | None, at_once: i
     output.answer(data, _text(ran, verbose), form)
     worst = max((item.exit_code for item in ran), default=FINE)
     return worst or (NOT_HERE if left_out else FINE)
+
+
+def _folder(name: str) -> Path:
+    """Where the report goes. Made first: a run of minutes shouldn't end with the news that there is no place for it."""
+    import os
+    from pathlib import Path
+
+    from meshnet.model.errors import UsageError
+
+    folder = Path(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"can't write into {name}: {error.strerror}", hint="a directory's name for --report"
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"can't write into {name}", hint="a directory's name for --report")
+    return folder
 
 
 def _chosen(names: Sequence[str], everything: bool) -> tuple[tuple[Scenario, ...], dict[str, str]]:
@@ -238,9 +256,14 @@ def shell(place: str, command: tuple[str, ...], prefix: str) -> None:
     import os
 
     from meshnet.kernel.netns import open_namespace, where
+    from meshnet.model.errors import NamespaceError
 
     words = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
-    with open_namespace(where(f"{prefix}{place}")) as namespace, namespace.entered():
+    try:
+        opened = open_namespace(where(f"{prefix}{place}"))
+    except NamespaceError as error:
+        raise NamespaceError(error.message, hint="meshnet lab up SPEC builds one") from error
+    with opened as namespace, namespace.entered():
         try:
             os.execvp(words[0], words)  # noqa: S606
         except FileNotFoundError as error:

@@ -192,9 +192,8 @@ class Exploration:
             flags,
             chosen["mark"],
         )
-        if state != "NEW":
-            packet.wanted, packet.reply = state, reply
-            pod.connections.given = (chosen["connmark"], translated)
+        packet.wanted, packet.reply = state, reply
+        pod.connections.given = (chosen["connmark"], translated)
         if self.way == "in":
             return pod.receive(packet, chosen["in_link"])
         return pod.send(packet, self._sender(chosen))

@@ -6,13 +6,19 @@ packet is INVALID here only where it could never begin a connection, or where a 
 
 from __future__ import annotations
 
-from meshnet.simulate.packet import ACK, ESTABLISHED, INVALID, NEW, RELATED, RST, SYN, TCP, UNTRACKED, Connection
+from meshnet.simulate.packet import ACK, ESTABLISHED, ICMP, INVALID, NEW, RELATED, RST, SYN, TCP, UNTRACKED, Connection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from meshnet.simulate.packet import Ends, Packet
 
 NO_ZONE = (0, 0)
+BEGINNING = {1: (8, 13, 15, 17), 58: (128, 139)}
+"""The types of ICMP that ask for an answer. Any other is an answer that nobody waits for or an error about nothing,
+and INVALID (nf_conntrack_proto_icmp.c, nf_conntrack_proto_icmpv6.c, valid_new)."""
+
+UNTRACKED_TYPES = (*range(130, 137), 143)
+"""Of ICMPv6: neighbour discovery and multicast listeners (noct_valid_new)."""
 
 
 class Connections:
@@ -27,7 +33,7 @@ class Connections:
         """nf_conntrack_in. What has come round by ``lo`` keeps what it has, and so does what isn't tracked."""
         if packet.state:
             return
-        if packet.wanted:
+        if packet.wanted not in ("", NEW):
             self.begin(packet, packet.wanted)
             return
         zones = packet.template or NO_ZONE
@@ -47,12 +53,16 @@ class Connections:
             packet.state = ESTABLISHED if connection.seen_reply else RELATED if connection.related else NEW
 
     def _first(self, packet: Packet, ends: Ends, zones: tuple[int, int]) -> None:
-        """A connection begins with a SYN, or is picked up by a segment with ACK (nf_conntrack_tcp_loose is 1)."""
+        """A connection begins with a SYN, or is picked up by a segment with ACK (nf_conntrack_tcp_loose is 1), or with
+        a question of ICMP's; a packet that is to be NEW (``compare``) is, whatever its type."""
         if packet.protocol == TCP:
             flags = packet.flags & (SYN | ACK | RST | 1)
             if flags != SYN and not (flags & ACK and not flags & (SYN | RST | 1)):
                 packet.state = INVALID
                 return
+        elif packet.wanted != NEW and packet.protocol == ICMP[packet.family] and (state := _begins_nothing(packet)):
+            packet.state = state
+            return
         packet.connection = Connection(ends, zones)
         packet.state = NEW
 
@@ -86,3 +96,10 @@ class Connections:
         connection.destination_translated = translated == "DNAT"
         connection.source_translated = translated == "SNAT"
         packet.connection, packet.state = connection, state
+
+
+def _begins_nothing(packet: Packet) -> str:
+    """The state of an ICMP packet that asks nothing, whose type is its port."""
+    if packet.port in BEGINNING[packet.protocol]:
+        return ""
+    return UNTRACKED if packet.family == 6 and packet.port in UNTRACKED_TYPES else INVALID

@@ -300,7 +300,8 @@ def _in_set(known: AddressSet | None, sides: tuple[str, ...], negated: bool) -> 
                 if dimension == "port":
                     port = p.source_port if side == "src" else p.port
                     span = member.ports
-                    fits = span is None or (span[0] <= port <= span[1] and member.protocol in (None, p.protocol))
+                    there = p.protocol in PORTED and member.protocol in (None, p.protocol)
+                    fits = span is None or (there and span[0] <= port <= span[1])
                 else:
                     address = p.source if side == "src" else p.destination
                     fits = member.block is None or member.block.holds(p.family, address)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from meshnet.model.host import Address, Host, Link
 
 MULTICAST = {4: Cidr(4, 0xE0000000, 4), 6: Cidr(6, 0xFF << 120, 8)}
+NEIGHBOURS_GROUPS = 0xE00000
+"""224.0.0.0/24 (RFC 5771), without its last byte."""
+
+ALL_HOSTS = {4: 0xE0000001, 6: 0xFF02 << 112 | 1}
 _LINK_LOCAL6 = Cidr(6, 0xFE80 << 112, 10)
 LIMITED_BROADCAST = 0xFFFFFFFF
 ROUTES_KEPT = 65536
@@ -135,7 +139,7 @@ class Routing:
         """What the local table says about an address, in addrtype's words (fib_frontend.c, __inet_dev_addr_type)."""
         if MULTICAST[self.family].holds(self.family, address):
             return "MULTICAST"
-        if self.family == 4 and (address == LIMITED_BROADCAST or address >> 24 == 0):
+        if self.family == 4 and address in (0, LIMITED_BROADCAST):
             return "BROADCAST"
         if self.family == 6 and address == 0:
             return "UNSPEC"
@@ -163,6 +167,9 @@ class Routing:
         if found is None or found.kind == "unreachable":
             return "UNREACHABLE" in types
         return not link and found.kind == "local" and "LOCAL" in types
+
+    def is_group(self, address: int) -> bool:
+        return MULTICAST[self.family].holds(self.family, address)
 
     def is_loopback(self, address: int) -> bool:
         return LOOPBACK[self.family].holds(self.family, address)
@@ -208,6 +215,25 @@ class Routing:
         if found is None or link == "lo":
             return []
         return [address for address in found.addresses if address.family == self.family]
+
+    def martian(self, source: int, destination: int) -> str:
+        """Why no packet has such ends, or nothing (ip_route_input_slow; IPv4 only). Who has no address yet asks
+        everybody for one, or the neighbours' groups."""
+        asks = source == 0 and (destination == LIMITED_BROADCAST or destination >> 8 == NEIGHBOURS_GROUPS)
+        if not asks and self.kind_of(source) in ("MULTICAST", "BROADCAST"):
+            return "martian source: no packet comes from there"
+        return "" if destination else "martian destination: 0.0.0.0"
+
+    def to_many(self, destination: int, link: str, assumes: bool) -> Found | None:
+        """The route of what comes in for a group or for everybody, which no table is asked about (route.c,
+        ip_route_input_rcu; ip6_mc_input); its kind is ``unreachable`` for a group that nobody here has joined. Every
+        host is in the first; where facts are ``assumed``, in each."""
+        if self.family == 4 and destination == LIMITED_BROADCAST:
+            return Found("broadcast", link, LOCAL_TABLE)
+        if not MULTICAST[self.family].holds(self.family, destination):
+            return None
+        joined = assumes or destination == ALL_HOSTS[self.family]
+        return Found("multicast" if joined else "unreachable", link, LOCAL_TABLE)
 
     def refuses_source(self, source: int, destination: int, mark: int, link: Link) -> str:
         """Why what came in by a link is dropped for its source, or nothing (fib_validate_source; IPv4 only)."""

@@ -16,7 +16,7 @@ from meshnet.simulate import nat
 from meshnet.simulate.chains import Rules
 from meshnet.simulate.conntrack import Connections
 from meshnet.simulate.matches import Place
-from meshnet.simulate.packet import ACK, NEW, NUMBERS, SYN, TCP, Packet, Sock
+from meshnet.simulate.packet import ACK, ICMP, NEW, NUMBERS, SYN, TCP, Packet, Sock
 from meshnet.simulate.routing import Routing
 from meshnet.simulate.sockets import Sockets
 from meshnet.simulate.targets import ACCEPTED, DROPPED, REJECTED, Work
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from meshnet.model.trace import End
     from meshnet.simulate.routing import Found
 
-ICMP = {4: 1, 6: 58}
 REFUSING = frozenset(("blackhole", "unreachable", "prohibit"))
 
 
@@ -230,6 +229,8 @@ class Pod:
         loops = routing.is_loopback
         if packet.family == 6 and link != "lo" and (loops(packet.source) or loops(packet.destination)):
             return _dropped(packet, "::1 has no business on a link (ip6_input.c)")
+        if packet.family == 6 and routing.is_group(packet.source):
+            return _dropped(packet, "no packet comes from a group (ip6_input.c)")
         rules = self._rules.get(packet.family)
         if rules is None:
             self.connections.enter(packet)
@@ -266,8 +267,8 @@ class Pod:
             return f"the namespace has no interface {link}"
         if packet.family == 4:
             localnet = settings.route_localnet or link == "lo"
-            if routing.kind_of(packet.source) in ("MULTICAST", "BROADCAST"):
-                return "martian source: no packet comes from there"
+            if martian := routing.martian(packet.source, packet.destination):
+                return martian
             if not localnet and routing.is_loopback(packet.destination):
                 return f"martian destination: 127.0.0.0/8 by {link} while its route_localnet is 0"
             if not localnet and routing.is_loopback(packet.source):
@@ -275,14 +276,17 @@ class Pod:
         if packet.family == 6 and link != "lo" and routing.is_loopback(packet.destination):
             packet.note("no route")  # only by lo itself is there one (route.c, rt6_need_strict)
             return "there is no route to ::1 from a link"
-        found = routing.find(packet.destination, packet.source, packet.mark, link)
+        found = routing.to_many(packet.destination, link, self.host.assume)
+        if found is not None and found.kind == "unreachable":
+            return "nobody here has joined the group"
+        found = found or routing.find(packet.destination, packet.source, packet.mark, link)
         if found is None or found.kind in REFUSING:
             packet.note(f"no route (mark {packet.mark:#x})")
             return "there is no route to the destination"
         packet.note(str(found))
         if found.kind == "unicast" and not routing.forwards:
             return "it isn't for the pod, and the pod doesn't forward"
-        if packet.family == 4 and found.kind != "broadcast":
+        if packet.family == 4 and packet.source:
             refused = routing.refuses_source(packet.source, packet.destination, packet.mark, settings)
             if refused:
                 return refused

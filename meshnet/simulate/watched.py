@@ -144,6 +144,22 @@ class WatchedRouting(Routing):
         self._note(address, ("kind", link), lambda value: kind(value, link))
         return kind(address, link)
 
+    def martian(self, source: int, destination: int) -> str:
+        martian = super().martian
+        self._note(source, ("martian source", destination), lambda value: martian(value, destination))
+        self._note(destination, ("martian destination", source), lambda value: martian(source, value))
+        return martian(source, destination)
+
+    def to_many(self, destination: int, link: str, assumes: bool) -> Found | None:
+        many = super().to_many
+        self._note(destination, "many", lambda value: many(value, link, assumes))
+        return many(destination, link, assumes)
+
+    def is_group(self, address: int) -> bool:
+        group = super().is_group
+        self._note(address, "group", group)
+        return group(address)
+
     def is_loopback(self, address: int) -> bool:
         loops = super().is_loopback
         self._note(address, "loopback", loops)

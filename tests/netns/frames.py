@@ -75,6 +75,6 @@ def read(data: bytes) -> Seen | None:
     if protocol in (TCP, UDP):
         source_port, port = struct.unpack_from("!HH", body)
         return Seen(family, protocol, ends[0], source_port, ends[1], port, body[13] if protocol == TCP else 0)
-    if protocol in (ICMP, ICMP6) and body[0] in (8, 128):
+    if protocol in (ICMP, ICMP6):
         return Seen(family, protocol, ends[0], struct.unpack_from("!H", body, 4)[0], ends[1], body[0], 0)
     return None

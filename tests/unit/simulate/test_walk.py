@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.model.cidr import Cidr, address_text, read_cidr
+from meshnet.model.cidr import Cidr, address_text, read_address, read_cidr
 from meshnet.model.errors import RulesError
 from meshnet.model.host import AddressSet, Listener, Lookup, Member, Route
 from meshnet.model.value import replace
+from meshnet.simulate.routing import Routing
 from tests.unit.simulate.pods import (
     CLIENT,
     CLIENT6,
@@ -306,6 +307,69 @@ def test_sockets_and_address_types() -> None:
         "direct",
         "captured",
     ]
+
+
+@pytest.mark.parametrize(
+    ("family", "kinds"),
+    [
+        (4, {8: "NEW", 13: "NEW", 0: "INVALID", 3: "INVALID", 80: "INVALID"}),
+        (6, {128: "NEW", 129: "INVALID", 1: "INVALID", 135: "UNTRACKED", 143: "UNTRACKED"}),
+    ],
+)
+def test_icmp_begins_with_a_question(family: int, kinds: dict[int, str]) -> None:
+    to, source = (POD, CLIENT) if family == 4 else (POD6, CLIENT6)
+    for kind, state in kinds.items():
+        flow = inward(to, kind, source, transport="icmp")
+        for asked in ("NEW", "INVALID", "UNTRACKED"):
+            rules = table("filter", f"-A INPUT -m conntrack --ctstate {asked} -j DROP")
+            assert (walk(rules, flow).end == "dropped") == (asked == state), (kind, asked)
+
+
+@pytest.mark.parametrize(
+    ("source", "to", "end"),
+    [
+        (CLIENT, "255.255.255.255", "delivered"),
+        ("0.0.0.0", "255.255.255.255", "delivered"),
+        (CLIENT, "224.0.0.1", "delivered"),
+        ("0.0.0.0", "224.0.0.1", "delivered"),
+        (CLIENT, "224.0.0.251", "dropped"),
+        (POD, "224.0.0.1", "dropped"),
+        (CLIENT, "0.0.0.0", "dropped"),
+        ("0.0.0.0", POD, "dropped"),
+        ("224.0.0.1", POD, "dropped"),
+        ("0.1.2.3", POD, "delivered"),
+        (CLIENT6, "ff02::1", "delivered"),
+        (CLIENT6, "ff02::fb", "dropped"),
+        ("ff02::1", POD6, "dropped"),
+    ],
+)
+def test_groups_and_everybody(source: str, to: str, end: str) -> None:
+    """Nothing of it is forwarded, as the default route would have it."""
+    listens = Listener("udp", "udp", 53)
+    on = host(forwards=(4, 6), assume=False, listeners=(listens,))
+    assert walk("", inward(to, 53, source, transport="udp"), on).end == end
+
+
+def test_a_group_is_taken_to_be_joined_where_nothing_is_known() -> None:
+    assert walk("", inward("224.0.0.251", 5353, transport="udp"), host(forwards=(4,))).end == "delivered"
+
+
+@pytest.mark.parametrize(
+    ("to", "source"),
+    [
+        ("127.0.0.11", "127.0.0.1"),
+        (POD, POD),
+        (REMOTE, POD),
+        ("::1", "::1"),
+        (REMOTE6, POD6),
+        ("fe80::9", "fe80::2"),
+        ("fd99::1", POD6),
+    ],
+)
+def test_the_source_that_the_kernel_chooses(to: str, source: str) -> None:
+    family, destination = read_address(to)
+    on = host(link("eth0", f"{POD}/24", "fe80::2/64", f"{POD6}/64"))
+    assert Routing(on, family).source_of_call(destination, 0, 0) == number(source)
 
 
 def test_sets() -> None:
