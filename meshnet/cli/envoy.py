@@ -84,6 +84,7 @@ def _envoy(
 
 
 def _place(word: str) -> str:
+    from meshnet.model.cidr import read_address
     from meshnet.model.errors import Wrong
     from meshnet.model.ports import read_port
 
@@ -91,6 +92,7 @@ def _place(word: str) -> str:
         host, _, number = word.rpartition(":")
         if not host:
             raise Wrong(f"no place of an admin interface ({word})", "127.0.0.1:15000, or an absolute path")
+        read_address(host.removeprefix("[").removesuffix("]"))  # Envoy takes no names here
         read_port(number)
     return word
 
@@ -101,6 +103,9 @@ def _yaml(made: list[Any], istio: bool) -> str:
     parts = [yaml.safe_dump(item, sort_keys=False, width=120) for item in made]
     if not istio:
         return str(parts[0])
-    comment = "# kubectl apply takes the document above. The one below is a patch of the pod's template:\n"
+    comment = (
+        "# kubectl apply takes the document above. It is for every sidecar of its namespace: where other pods have\n"
+        "# other rules, give it a spec.workloadSelector. The one below is a patch of the pod's template:\n"
+    )
     indented = "".join(f"# {line}\n" for line in parts[1].splitlines())
     return f"{parts[0]}---\n{comment}{indented}"

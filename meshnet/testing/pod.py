@@ -22,7 +22,7 @@ from meshnet.lab.story import Told, story
 from meshnet.lab.topology import ADDRESSES, Plan, Topology
 from meshnet.lab.world import DIAL_SECONDS, OPEN_MOST, SEGMENT_SIZES
 from meshnet.model.cidr import address_text
-from meshnet.model.errors import UsageError
+from meshnet.model.errors import MeshnetError, UsageError
 from meshnet.model.value import replace, value
 from meshnet.sidecar.config import settings_of
 from meshnet.sidecar.envoy import Envoy
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from meshnet.model.trace import Trace
 
 Who = Literal["inbound-proxy", "outbound-proxy", "direct", "loop", "nobody"]
+CAPTURING: tuple[Who, ...] = ("inbound-proxy", "outbound-proxy")
 HEAD = "apiVersion: meshnet/v1\nkind: Interception\n"
 UNANSWERED = ("reset", "refused", "timeout", "unreachable")
 
@@ -106,9 +107,13 @@ class Pod:
 
     def apply(self, spec: str | Spec) -> None:
         """Make the pod do what a spec says: the text of a document, or of its fields alone, or a Spec. SpecError."""
-        self.spec = _read(spec) if isinstance(spec, str) else spec
-        with self._session() as session:
-            session.apply(self.spec)
+        try:
+            self.spec = _read(spec) if isinstance(spec, str) else spec
+            with self._session() as session:
+                session.apply(self.spec)
+        except MeshnetError as error:
+            error.add_note("\n".join(error.lines()))  # pytest shows it; the message alone says how many problems
+            raise
 
     def remove(self) -> None:
         """Take the rules away again."""
@@ -170,8 +175,10 @@ class Pod:
 
     def assert_captured(self, flow: tuple[Family, Step], by: Who | None = None) -> None:
         """The sidecar gets this call; ``by`` says which side of it."""
+        if by not in (None, *CAPTURING):
+            raise UsageError(f"nothing of this name captures ({by})", hint=" or ".join(CAPTURING))
         answered = self.call(flow)
-        wanted = (by,) if by is not None else ("inbound-proxy", "outbound-proxy")
+        wanted = (by,) if by is not None else CAPTURING
         if answered.who not in wanted:
             self._fail(f"answered by {answered.who}, not by {' or '.join(wanted)}", flow, answered)
 

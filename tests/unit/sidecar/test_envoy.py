@@ -140,3 +140,5 @@ def test_the_command_prints_yaml_and_json_of_one_meaning(tmp_path: Path, capsys:
     assert resource["kind"] == "EnvoyFilter"
     assert call(["envoy", str(file), "--dials", "loopback"]) == 2
     assert call(["envoy", str(file), "--admin", "nowhere"]) == 2
+    assert call(["envoy", str(file), "--admin", "localhost:1"]) == 2, "Envoy takes no names there"
+    assert call(["envoy", str(file), "--admin", "[::1]:1"]) == 0
