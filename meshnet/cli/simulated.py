@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from meshnet.model.cidr import Cidr, Family
-    from meshnet.model.host import Address, Host, Lookup, Route
+    from meshnet.model.host import Address, AddressSet, Host, Lookup, Route
     from meshnet.model.program import Program
     from meshnet.model.ruleset import Condition, HeldRule, RuleSet
     from meshnet.spec.load import Document
@@ -30,6 +30,7 @@ class Subject:
     document: Document | None = None
     program: Program | None = None
     notes: tuple[str, ...] = ()
+    sets: tuple[AddressSet, ...] = ()
 
     def of(self, family: Family) -> RuleSet:
         from meshnet.model.ruleset import RuleSet
@@ -64,28 +65,33 @@ def of_document(document: Document, families: tuple[Family, ...]) -> Subject:
     from meshnet.apply.reconcile import fresh_steps
     from meshnet.compile.pipeline import compile_spec
     from meshnet.model.facts import Facts
+    from meshnet.model.host import address_set
     from meshnet.parse.ruleset import read
     from meshnet.render.plan import render
 
     program = compile_spec(document.spec, Facts())
-    steps = fresh_steps(render(program))
+    plan = render(program)
+    steps = fresh_steps(plan)
     rules = tuple(
         read("".join(step.text for step in steps if (step.tool, step.family) == ("restore", family)), family)
         for family in program.families
         if family in families
     )
-    return Subject(document.file, rules, document, program)
+    return Subject(document.file, rules, document, program, sets=tuple(address_set(made) for made in plan.sets))
 
 
 def of_files(rules: str | None, rules6: str | None) -> Subject:
     """Saved rules, by the files' names; ``-`` is standard input."""
     families: tuple[tuple[Family, str | None], ...] = ((4, rules), (6, rules6))
     found = [of_text(text_of_file(name), name, family) for family, name in families if name is not None]
-    return Subject(
-        " and ".join(item.name for item in found),
-        tuple(held for item in found for held in item.rules),
-        notes=tuple(note for item in found for note in item.notes),
-    )
+    held = tuple(held for item in found for held in item.rules)
+    notes = [note for item in found for note in item.notes]
+    if not any(chain.rules for item in held for table in item.tables for chain in table.chains):
+        names = " and ".join(item.name for item in found)
+        notes.append(
+            f"no rule is in {names}: iptables-legacy-save and iptables-nft-save print those of one variant each"
+        )
+    return Subject(" and ".join(item.name for item in found), held, notes=tuple(notes))
 
 
 def of_text(text: str, name: str, family: Family) -> Subject:
@@ -99,8 +105,6 @@ def of_text(text: str, name: str, family: Family) -> Subject:
         for table in hidden_tables(text)
     ]
     held = read(text, family, name)
-    if not any(chain.rules for table in held.tables for chain in table.chains):
-        notes.append(f"{name} has no rule in it: are they in the other variant, iptables-legacy or iptables-nft?")
     try:
         check(held)
     except RulesError as error:
@@ -163,7 +167,8 @@ def host_for(subject: Subject, given: dict[str, Any], route_localnet: bool) -> H
         addresses=(*LOOPBACK_LINK.addresses, *(Address(b.family, b.network, BITS[b.family]) for b in local)),
     )
     del CLIENT
-    return Host((loopback, *links), (*default, *routes), lookups, forwards=(4, 6) if given["forward"] else ())
+    forwards: tuple[Family, ...] = (4, 6) if given["forward"] else ()
+    return Host((loopback, *links), (*default, *routes), lookups, sets=subject.sets, forwards=forwards)
 
 
 def _is_loopback(text: str) -> bool:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from meshnet.model.cidr import Family
+    from meshnet.model.plan import SetText
     from meshnet.model.program import Transport
 
     RouteKind = Literal["unicast", "local", "blackhole", "unreachable", "prohibit", "throw"]
@@ -105,6 +106,15 @@ class AddressSet:
     name: str
     dimensions: tuple[str, ...]
     members: tuple[Member, ...]
+
+
+def address_set(made: SetText) -> AddressSet:
+    """A set that was rendered, or read back."""
+    if made.type == "bitmap:port":
+        return AddressSet(made.name, ("port",), tuple(Member(ports=ports) for ports in made.members))
+    family: Family = 6 if made.family == 6 else 4
+    blocks = (Cidr(family, network, prefix) for network, prefix in made.members)
+    return AddressSet(made.name, ("net",), tuple(Member(block) for block in blocks))
 
 
 @value

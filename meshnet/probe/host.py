@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from meshnet.kernel import links, rtnetlink
+from meshnet.kernel import ipsets, links, rtnetlink
 from meshnet.model.cidr import read_address, read_cidr
-from meshnet.model.host import LOCAL_TABLE, LOOPBACK_LINK, Address, Host, Link, Lookup, Route
+from meshnet.model.host import LOCAL_TABLE, LOOPBACK_LINK, Address, Host, Link, Lookup, Route, address_set
 from meshnet.model.marks import Mark
+from meshnet.model.names import CHAIN_PREFIX
 from meshnet.model.value import replace
 
 TYPE_CHECKING = False
@@ -29,7 +30,8 @@ KINDS: dict[int, RouteKind] = {
 
 
 def host_of(namespace: Namespace) -> Host:
-    """Everything that decides a packet's way besides rules and sockets. ToolError, NamespaceError."""
+    """Everything that decides a packet's way besides rules and sockets. Of sets those of ours: others' have types and
+    options whose members mean something else. ToolError, NamespaceError, PermissionMissing."""
     held: dict[str, list[Address]] = {}
     for item in links.addresses(namespace):
         family, number = read_address(item.address.partition("%")[0])
@@ -38,10 +40,12 @@ def host_of(namespace: Namespace) -> Host:
     families: tuple[Family, ...] = (4, 6)
     with namespace.entered():
         seen = {family: rtnetlink.read(family) for family in families}
+        sets = ipsets.read(CHAIN_PREFIX)
     return Host(
         tuple(_link(namespace, name, tuple(addresses)) for name, addresses in held.items()),
         tuple(route for family in families for route in _routes(seen[family].routes)),
         tuple(lookup for family in families for lookup in _lookups(family, seen[family].rules)),
+        sets=tuple(address_set(made) for made in sets),
         forwards=tuple(family for family in families if _is_set(namespace, FORWARDS[family])),
     )
 

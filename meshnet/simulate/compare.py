@@ -103,7 +103,8 @@ class Exploration:
             for side in (one, other)
         ]
         self._full = [Pod([side.rules], host) for side, host in zip((one, other), self._hosts, strict=True)]
-        questions = Questions((small, small_other), self._hosts[0], self.family)
+        known = tuple(dict.fromkeys(item for host in self._hosts for item in host.sets))
+        questions = Questions((small, small_other), replace(self._hosts[0], sets=known), self.family)
         questions.addresses["source"] += Questions((), self._hosts[1], self.family).addresses["source"]
         for lookup in (*one.host.lookups, *other.host.lookups):
             if lookup.mark is not None:

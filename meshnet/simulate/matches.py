@@ -293,6 +293,9 @@ def _in_set(known: AddressSet | None, sides: tuple[str, ...], negated: bool) -> 
 
     if known.dimensions in (("net",), ("ip",)):
         return _in_blocks(known, sides[0] == "src", negated)
+    if known.dimensions == ("port",):
+        spans = tuple(member.ports for member in known.members if member.ports is not None)
+        return _ports("source" if sides[0] == "src" else "destination", spans, negated)
 
     def holds(p: Packet) -> bool:
         for member in known.members:

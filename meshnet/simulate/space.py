@@ -102,7 +102,8 @@ class Questions:
                 yield route.block.network, route.block.last
         if self.family == 4:
             yield 0xE0000000, 0xEFFFFFFF
-            yield 0, 0xFFFFFF
+            yield 0xE0000000, 0xE00000FF
+            yield 0, 0
             yield every, every
         else:
             yield 0xFF << 120, every
@@ -111,6 +112,11 @@ class Questions:
     def _block(self, end: str, first: int, last: int) -> None:
         self.addresses[end].append(lambda value: first <= value <= last)
         self.address_values[end] |= {first, last, last + 1, first - 1}
+
+    def _spans(self, ends: tuple[str, ...], spans: tuple[tuple[int, int], ...]) -> None:
+        for end in ends:
+            self.ports[end].append(spanning(spans))
+            self.port_values[end] |= {port for first, last in spans for port in (first, last + 1, first - 1)}
 
     def _ask(self, item: Condition) -> None:  # noqa: C901 (one case for each condition)
         match item:
@@ -128,9 +134,7 @@ class Questions:
             case PortIs(end, first, last, _):
                 self._span((end,), first, last)
             case PortsAre(end, spans, _):
-                for each in ("source", "destination") if end == "either" else (end,):
-                    self.ports[each].append(spanning(spans))
-                    self.port_values[each] |= {port for first, last in spans for port in (first, last + 1, first - 1)}
+                self._spans(("source", "destination") if end == "either" else (end,), spans)
             case IcmpIs(number, _, _, _):
                 self.protocols.add(1 if self.family == 4 else 58)
                 if number is not None:
@@ -142,6 +146,9 @@ class Questions:
                 self.groups |= groups
             case InSet(name, sides, _) if name in self._known and self._known[name].dimensions == ("net",):
                 self._in_set(self._known[name], "source" if sides[0] == "src" else "destination")
+            case InSet(name, sides, _) if name in self._known and self._known[name].dimensions == ("port",):
+                spans = tuple(member.ports for member in self._known[name].members if member.ports is not None)
+                self._spans(("source" if sides[0] == "src" else "destination",), spans)
             case InSet(name, sides, _):
                 self._opaque(("set", name, *sides))
             case UnknownMatch(words):

@@ -255,19 +255,33 @@ class WatchedPod(Pod):
                 )
             case ConnectionMark():
                 return _noted(test, lambda _: watch.connection_mark_seen())
-            case InSet(name, sides, negated) if test(NOBODY) is matches.UNSURE:
-                return self._opaque(("set", name, *sides), negated)
-            case InSet(name, sides, negated):
-                known = next(found for found in self.host.sets if found.name == name)
-                inside_set = matches.within(member.block for member in known.members if member.block is not None)
-                end = "source" if sides[0] == "src" else "destination"
-                return _noted(test, self._of(end, name, inside_set))
+            case InSet():
+                return self._in_set(item, test)
             case UnknownMatch(words):
                 return self._opaque(words, negated=False)
             case AddressType():
                 return test  # asks the routing, which notes it
             case _:
                 return test
+
+    def _in_set(self, item: InSet, test: Test) -> Test:
+        """A set of blocks, or of ports, is asked of one field. One that isn't known, or holds both, is opaque."""
+        known = next((found for found in self.host.sets if found.name == item.name), None)
+        end = "source" if item.sides[0] == "src" else "destination"
+        if known is not None and known.dimensions == ("net",):
+            inside = matches.within(member.block for member in known.members if member.block is not None)
+            return _noted(test, self._of(end, item.name, inside))
+        if known is not None and known.dimensions == ("port",):
+            spans = tuple(member.ports for member in known.members if member.ports is not None)
+            among, watch = self._of(_port(end), item.name, matches.spanning(spans)), self._watch
+
+            def note(p: Packet) -> None:
+                watch.asked("protocol", "ported", matches.PORTED.__contains__)
+                if p.protocol in matches.PORTED:
+                    among(p)
+
+            return _noted(test, note)
+        return self._opaque(("set", item.name, *item.sides), item.negated)
 
     def _of(self, field: str, key: object, question: Callable[[int], bool]) -> Callable[[Packet], object]:
         """Noted only while the field is as it was sent."""

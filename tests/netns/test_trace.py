@@ -17,6 +17,8 @@ from tests.netns.pods import CLIENT, POD, REMOTE
 from tests.netns.snapshot import run, snapshot
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.netns.pods import Pod
 
 LOGGER = "/proc/sys/net/netfilter/nf_log/2"
@@ -120,6 +122,29 @@ def test_empty_tables_of_the_other_variant_say_nothing(pod: Pod, capsys: pytest.
         run(pod.pod, "iptables-legacy", "-t", table, "-L")
     code, told = answer(capsys, "--netns", pod.name, "--out", "--uid", "7", "--dst", REMOTE[4])
     assert (code, told["agree"], told["real"]) == (0, True, []), told
+
+
+def test_a_match_that_nobody_can_answer(pod: Pod, variant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The prediction ends there, and what the kernel does next is no disagreement."""
+    rules = ("-A OUTPUT -p tcp -j CONNMARK --set-mark 1", "-A OUTPUT -m statistic --mode nth --every 9 --packet 8 -j DROP")
+    run(
+        pod.pod, f"iptables-{variant}-restore", text="\n".join(("*mangle", *rules, "-A OUTPUT -j ACCEPT", "COMMIT", ""))
+    )
+    code, told = answer(capsys, "--netns", pod.name, "--out", "--dst", REMOTE[4])
+    assert (code, told["agree"], told["disposition"]) == (0, True, "undecided"), told
+    assert "mangle OUTPUT 1" in places(told["real"])
+
+
+def test_our_own_long_lists(pod: Pod, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    spec = tmp_path / "pod.yaml"
+    ports = ", ".join(str(port) for port in range(1001, 1601, 2))
+    spec.write_text(f"apiVersion: meshnet/v1\nkind: Interception\ninbound: {{excludePorts: [{ports}]}}\n")
+    assert call(["apply", str(spec), "--netns", pod.name, "--backend", "iptables-nft"]) == 0
+    capsys.readouterr()
+    ends = ("--in", "--peer", pod.client.where.text, "--src", CLIENT[4], "--dst", POD[4])
+    for port, end in ((1003, "direct"), (1004, "inbound-proxy")):
+        code, told = answer(capsys, "--netns", pod.name, *ends, "--dport", str(port))
+        assert (code, told["agree"], told["disposition"]) == (0, True, end), told
 
 
 @pytest.mark.parametrize(("groups", "met"), [("8,77", ["mangle OUTPUT 1"]), ("8", [])])

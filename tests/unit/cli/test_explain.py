@@ -135,10 +135,25 @@ def test_a_ping_is_an_echo_request(called: Any, tmp_path: Path, family: str, num
     assert out.splitlines()[-1] == "direct: nobody takes it; the packet reaches the pod"
 
 
+def test_a_spec_s_long_lists_are_known(called: Any, tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    ports = ", ".join(str(port) for port in range(1001, 1601, 2))
+    blocks = ", ".join(f"198.18.{number}.0/24" for number in range(0, 250, 2))
+    path.write_text(f"{HEAD}inbound: {{excludePorts: [{ports}]}}\noutbound: {{excludeCidrs: [{blocks}]}}\n")
+    for words, end in (
+        (("--in", "--dport", "1003"), "direct"),
+        (("--in", "--dport", "1004"), "inbound-proxy"),
+        (("--out", "--dst", "198.18.4.1"), "direct"),
+        (("--out", "--dst", "198.18.5.1"), "outbound-proxy"),
+    ):
+        assert data(called("explain", str(path), *words, "-o", "json")[1])["disposition"] == end
+    assert called("doctor", str(path))[0] == 0
+
+
 def test_rules_that_are_none_are_noted(called: Any, tmp_path: Path) -> None:
     path = tmp_path / "rules.v4"
     path.write_text("*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n")
-    assert f"note: {path} has no rule in it" in called("explain", "--rules", str(path))[2]
+    assert f"note: no rule is in {path}" in called("explain", "--rules", str(path))[2]
 
 
 def test_comments_in_any_bytes(called: Any, tmp_path: Path) -> None:

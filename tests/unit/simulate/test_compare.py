@@ -194,6 +194,18 @@ def test_known_sets() -> None:
     assert compare(sides[0], Side(spelled, with_sets[0])).equal
 
 
+def test_known_sets_of_ports() -> None:
+    """Each side has its own, as two specs have; a port that is missing in the middle of one is found."""
+    text = table("filter", "-A INPUT -p tcp -m set --match-set {} dst -j DROP")
+    sides = []
+    for name, left_out in (("one", 0), ("two", 0), ("three", 1003)):
+        members = tuple(Member(ports=(port, port)) for port in range(1001, 1031, 2) if port != left_out)
+        sides.append(Side(rules(text.format(name)), replace(host(), sets=(AddressSet(name, ("port",), members),))))
+    assert compare(sides[0], sides[1]).equal
+    difference = compare(sides[0], sides[2]).difference
+    assert difference is not None and difference.flow.port == 1003
+
+
 def module_block(text: str):
     from meshnet.model.cidr import read_cidr
 
