@@ -203,5 +203,6 @@ def _follow(namespace: Namespace, subject: Subject, family: int, wanted: str, fo
             chain = held.chain(met.chain) if held is not None else None
             rule = chain.rules[met.number - 1] if chain is not None else None
             lines.append((*_shown(met), explained.rule_words(rule, family)))
-        output.answer(None, output.table(("rule", "mark", "words"), lines) + "\n\n", form)
+        told = output.table(("rule", "mark", "words"), lines) if lines else "a packet met no rule"
+        output.answer(None, f"{told}\n\n", form)
     return FINE

@@ -7,6 +7,7 @@ meets by nfnetlink_log, group 0, for which the namespace's logger is chosen whil
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from _socket import AF_NETLINK, SOCK_CLOEXEC, SOCK_RAW
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
     from meshnet.model.cidr import Family
 
 TABLE = "meshnet_trace"
+LOGGER = "nfnetlink_log"
+WAS = "logger_was_"
+"""Ahead of the former logger's name: an empty chain in the helper's table, for the trace after one that was killed."""
+
 NFT, ULOG = 10, 4
 """NFNL_SUBSYS_NFTABLES and NFNL_SUBSYS_ULOG (linux/netfilter/nfnetlink.h)."""
 
@@ -100,8 +105,9 @@ class Tracing:
             self._events = self._listen()
             self._numbers = self._handles()
             self._lengths = self._legacy()
-            self._log = self._open_log()
+            self._before = self._logger_before()
             self._install()
+            self._log = self._open_log()
         except BaseException:
             self._leave()
             raise
@@ -164,6 +170,19 @@ class Tracing:
                 found[table, chain] = found.get((table, chain), 0) + 1
         return found
 
+    def _logger_before(self) -> str:
+        """The namespace's logger; where a trace was killed, the one ahead of that, which its table names. Empty without
+        one: legacy tables can't log then, and nft's events don't need it."""
+        try:
+            with open(self._logger, encoding="ascii") as file:
+                now = file.read().strip()
+        except OSError:
+            return ""
+        if now == LOGGER:
+            left = run(["nft", "list", "table", "ip6" if self._family == 6 else "ip", TABLE])
+            return left.out.partition(f"chain {WAS}")[2].partition(" ")[0] or now if left.ok else now
+        return now
+
     def _open_log(self) -> Socket:
         """Group 0 of nfnetlink_log, and the namespace's logger set to it; the legacy tables log nothing otherwise."""
         made = Socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETFILTER)
@@ -176,14 +195,13 @@ class Tracing:
                 raise ToolError(
                     f"can't read the kernel's packet log: {os.strerror(code)}", hint="is another tracer running?"
                 )
-        try:
-            with open(self._logger, encoding="ascii") as file:
-                self._before = file.read().strip()
-            with open(self._logger, "w", encoding="ascii") as file:
-                file.write("nfnetlink_log")
-        except OSError:
-            self._before = ""  # no such logger: legacy tables can't log, and nft's events don't need it
+        if self._before:
+            self._choose(LOGGER)
         return made
+
+    def _choose(self, logger: str) -> None:
+        with contextlib.suppress(OSError), open(self._logger, "w", encoding="ascii") as file:
+            file.write(logger)
 
     def _install(self) -> None:
         family = "ip6" if self._family == 6 else "ip"
@@ -192,6 +210,8 @@ class Tracing:
             for hook, wanted in self._wanted.items()
             if wanted
         )
+        if self._before:
+            chains += f" chain {WAS}{self._before} {{ }}\n"
         name = f"{family} {TABLE}"
         done = run(["nft", "-f", "-"], text=f"add table {name}\ndelete table {name}\ntable {name} {{\n{chains}}}\n")
         if not done.ok:
@@ -207,8 +227,7 @@ class Tracing:
         if find("nft") is not None:
             run(["nft", "-f", "-"], text=f"add table {family} {TABLE}\ndelete table {family} {TABLE}\n")
         if self._before:
-            with open(self._logger, "w", encoding="ascii") as file:
-                file.write("NONE" if self._before == "NONE" else self._before)
+            self._choose(self._before)
             self._before = ""
 
     def _traced(self, kind: int, body: bytes) -> Event | None:

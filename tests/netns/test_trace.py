@@ -126,7 +126,10 @@ def test_empty_tables_of_the_other_variant_say_nothing(pod: Pod, capsys: pytest.
 
 def test_a_match_that_nobody_can_answer(pod: Pod, variant: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The prediction ends there, and what the kernel does next is no disagreement."""
-    rules = ("-A OUTPUT -p tcp -j CONNMARK --set-mark 1", "-A OUTPUT -m statistic --mode nth --every 9 --packet 8 -j DROP")
+    rules = (
+        "-A OUTPUT -p tcp -j CONNMARK --set-mark 1",
+        "-A OUTPUT -m statistic --mode nth --every 9 --packet 8 -j DROP",
+    )
     run(
         pod.pod, f"iptables-{variant}-restore", text="\n".join(("*mangle", *rules, "-A OUTPUT -j ACCEPT", "COMMIT", ""))
     )
@@ -196,6 +199,22 @@ def test_ctrl_c_leaves_nothing(pod: Pod, variant: str) -> None:
     with pytest.raises(KeyboardInterrupt), pod.pod.entered(), Tracing(4, "tcp dport 80", "tcp dport 80"):
         assert "meshnet_trace" in run(pod.pod, "nft", "list", "tables")
         raise KeyboardInterrupt
+    assert held(pod) == before
+    assert "meshnet_trace" not in run(pod.pod, "nft", "list", "tables")
+
+
+def test_what_a_killed_trace_left_goes_with_the_next(pod: Pod, variant: str) -> None:
+    load(pod, variant)
+    before = held(pod)
+    with pod.pod.entered():
+        killed = Tracing(4, "tcp dport 80", "tcp dport 80")
+        killed.__enter__()
+        for made in (killed._events, killed._log):
+            assert made is not None
+            made.close()
+        assert held(pod) != before
+        with Tracing(4, "tcp dport 81", "tcp dport 81"):
+            pass
     assert held(pod) == before
     assert "meshnet_trace" not in run(pod.pod, "nft", "list", "tables")
 
