@@ -53,7 +53,7 @@ def sections(text: str) -> list[Section]:
 
 def numbered(text: str) -> Iterator[tuple[int, str]]:
     """The lines that say something, with their numbers from 1."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # splitlines() parts rules at U+2028 in a comment
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
             yield number, stripped

@@ -162,7 +162,7 @@ class Tracing:
         """
         found: dict[tuple[str, str], int] = {}
         table = ""
-        for line in Xtables("legacy").save(self._family).splitlines():
+        for line in Xtables("legacy").save(self._family).split("\n"):
             if line.startswith("*"):
                 table = line[1:]
             elif line.startswith("-A "):

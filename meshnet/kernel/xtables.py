@@ -55,7 +55,7 @@ def foreign_to_tools(text: str, table: str) -> bool:
     Such a table looks empty, but somebody wrote chains of their own into it with nft. (1.8.9's -X spared them when
     tried; other versions need not.)
     """
-    return any(line.startswith("#") and f"`{table}'" in line and "incompatible" in line for line in text.splitlines())
+    return any(line.startswith("#") and f"`{table}'" in line and "incompatible" in line for line in text.split("\n"))
 
 
 class Xtables:

@@ -34,7 +34,7 @@ def read(text: str, family: Family, name: str = "rules") -> RuleSet:
 def hidden_tables(text: str) -> tuple[str, ...]:
     """Tables of which iptables-nft-save says that it can't express them: what is in them isn't in the text."""
     found = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.startswith("#") and "incompatible, use 'nft'" in line:
             found.append(line.partition("`")[2].partition("'")[0])
     return tuple(found)
@@ -73,7 +73,9 @@ class _Reader:
         self._problems: list[str] = []
 
     def read(self, text: str) -> RuleSet:
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(
+            text.removesuffix("\n").split("\n"), 1
+        ):  # a comment may hold any other end of lines
             self._line = number
             stripped = line.strip()
             if not stripped or stripped.startswith("#"):

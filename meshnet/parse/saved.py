@@ -43,7 +43,8 @@ def _tables(text: str) -> Iterator[SavedTable]:
     name = ""
     chains: list[SavedChain] = []
     rules: list[SavedRule] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    # splitlines() would also part a rule at a form feed or U+2028 in somebody's comment, which the tools print as it is
+    for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("-A "):
             chain, _, words = line[3:].partition(" ")
             rules.append(SavedRule(chain, words))

@@ -79,8 +79,9 @@ def rule_text(rule: HeldRule, family: Family) -> str:
 
 
 def quote(word: str) -> str:
-    """As xtables_save_string does: in quotes if it has anything but plain letters, with a backslash where needed."""
-    if word and not QUOTED & set(word):
+    """As xtables_save_string does: in quotes if it has anything but plain letters, with a backslash where needed. What
+    isn't printable might be a blank to who reads it, as U+2028 is."""
+    if word.isprintable() and word and not QUOTED & set(word):
         return word
     escaped = "".join(f"\\{letter}" if letter in "\"'\\" else letter for letter in word)
     return f'"{escaped}"'

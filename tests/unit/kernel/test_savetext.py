@@ -57,3 +57,9 @@ def test_tables_chains_and_rules_are_told_apart():
 @pytest.mark.parametrize("line", [":OUTPUT DROP [0:0]", ":MINE - [0:0]", "-A OUTPUT -j DROP"])
 def test_a_table_with_anything_in_it_is_not_empty(line):
     assert not sections(f"*nat\n{line}\nCOMMIT\n")[0].empty
+
+
+def test_a_comment_may_hold_what_ends_lines_elsewhere():
+    rule = '-A OUTPUT -m comment --comment "a\u2028b\x0cc" -j ACCEPT'
+    (section,) = sections(f"*nat\n:OUTPUT ACCEPT [0:0]\n{rule}\nCOMMIT\n")
+    assert section.lines == [rule]

@@ -246,3 +246,10 @@ def test_spoilt_lines_are_refused_or_come_back_as_they_were_read() -> None:
         read_ones += 1
         assert read(text_of(held), 4) == held, line
     assert read_ones > 300
+
+
+def test_a_comment_may_hold_what_ends_lines_elsewhere() -> None:
+    held = read('*nat\n-A OUTPUT -m comment --comment "a\u2028b\x0cc" -j ACCEPT\nCOMMIT\n', 4)
+    (rule,) = (rule for chain in held.tables[0].chains for rule in chain.rules)
+    assert rule.comment == "a\u2028b\x0cc"
+    assert read(text_of(held), 4) == held

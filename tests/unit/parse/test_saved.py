@@ -27,6 +27,14 @@ def test_chains_policies_and_rules():
     assert table.rules == (SavedRule("OUTPUT", "-j A"), SavedRule("A", ""))
 
 
+@pytest.mark.parametrize("letter", ["\u2028", "\x0c", "\x1c", "\x85", "\r"])
+def test_a_comment_may_hold_what_ends_lines_elsewhere(letter):
+    """One such comment, of anybody's rule, would have kept meshnet out of the pod."""
+    words = f'-m comment --comment "a{letter}b" -j A'
+    (table,) = parse(SMALL.replace("-j A", words))
+    assert table.rules[0] == SavedRule("OUTPUT", words)
+
+
 def test_counters_are_packets_and_no_part_of_the_rule():
     (table,) = parse("*nat\n:OUTPUT ACCEPT [7:420]\n[3:180] -A OUTPUT -p tcp -j RETURN\nCOMMIT\n")
     assert table.rules == (SavedRule("OUTPUT", "-p tcp -j RETURN", 3),)
