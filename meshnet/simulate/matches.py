@@ -295,7 +295,10 @@ def _in_set(known: AddressSet | None, sides: tuple[str, ...], negated: bool) -> 
         return _in_blocks(known, sides[0] == "src", negated)
     if known.dimensions == ("port",):
         spans = tuple(member.ports for member in known.members if member.ports is not None)
-        return _ports("source" if sides[0] == "src" else "destination", spans, negated)
+        among = spanning(spans)
+        if sides[0] == "src":
+            return lambda p: (p.protocol in PORTED and among(p.source_port)) != negated
+        return lambda p: (p.protocol in PORTED and among(p.port)) != negated
 
     def holds(p: Packet) -> bool:
         for member in known.members:

@@ -382,6 +382,13 @@ def test_sets() -> None:
     assert walk(rules, outward(to="198.51.100.1"), known).end == "left"
 
 
+def test_what_has_no_ports_is_in_no_set_of_them() -> None:
+    known = host(sets=(AddressSet("few", ("port",), (Member(ports=(0, 90)),)),))
+    for no, ends in (("", ("dropped", "delivered")), ("! ", ("delivered", "dropped"))):
+        rules = table("filter", f"-A INPUT -m set {no}--match-set few dst -j DROP")
+        assert (walk(rules, inward(), known).end, walk(rules, inward(port=8, transport="icmp"), known).end) == ends
+
+
 def test_what_isn_t_known_is_never_guessed() -> None:
     limited = table("filter", "-A INPUT -p udp -m limit --limit 1/s -j DROP", "-A INPUT -m limit --limit 1/s -j {}")
     trace = walk(limited.format("DROP"), inward())
