@@ -144,7 +144,7 @@ def _whole(plain: Config, raw: Mapping[str, Any]) -> Config:
         kubeconfig, agent = kubernetes.get("kubeconfig"), kubernetes.get("agent", AGENT)
         if not _is_path(kubeconfig):
             raise CniError(BAD_CONFIG, "kubernetes.kubeconfig is no absolute path")
-        if not isinstance(agent, str) or "/" not in agent:
+        if not isinstance(agent, str) or not all(agent.partition("/")):  # without a name it would be any pod of it
             raise CniError(BAD_CONFIG, "kubernetes.agent is no namespace and name, such as kube-system/meshnet-cni")
         return replace(found, kubeconfig=kubeconfig, agent=agent)
     if body is None and found.annotations is None:

@@ -115,7 +115,7 @@ def _one(api: Api, pod: dict[str, Any], spec: Spec, policy: Policy, proc: str) -
         drift = visit(opened, lambda session: list(session.changes(spec).differences))
         if not drift:
             return Checked(namespace, name, "captured")
-        said = f"{len(drift)} differences, the first: {drift[0]}"
+        said = drift[0] if len(drift) == 1 else f"{len(drift)} differences, the first: {drift[0]}"
         if policy == "apply":
             visit(opened, lambda session: _applied(session, spec))
             return Checked(namespace, name, "repaired", said)

@@ -213,7 +213,7 @@ def _valid(config: Config) -> set[tuple[str, str]]:
     key = next((key for key in VALID if key in config.raw), "")
     if not key:
         raise CniError(BAD_CONFIG, f"{VALID[0]} is missing: which attachments live?")
-    listed = config.raw[key] or []
+    listed = [] if config.raw[key] is None else config.raw[key]
     whole = isinstance(listed, list) and all(isinstance(item, dict) for item in listed)
     pairs = [(item.get("containerID"), item.get("ifname")) for item in listed] if whole else []
     if not whole or not all(isinstance(word, str) for pair in pairs for word in pair):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from meshnet.cni.repair import LABEL, POLICIES, Checked, metrics, process_of
+from meshnet.cni.repair import LABEL
 from tests.cni.api import FakeApi, injected
 from tests.cni.conftest import path_of
 from tests.cni.runner import call
@@ -115,18 +115,3 @@ def test_metrics_go_to_a_file_in_one_go(api: FakeApi, networks: Path, tmp_path: 
     target = tmp_path / "meshnet.prom"
     assert repaired(networks, "report", 0, "--metrics-file", str(target)) == {}
     assert 'meshnet_cni_pods{node="here",state="drifted"} 0' in target.read_text()
-
-
-def test_what_stands_in_a_label_can_t_end_it() -> None:
-    text = metrics([Checked('a"b\\', "c\nd", "captured")], "n")
-    assert 'namespace="a\\"b\\\\",pod="c d"' in text
-
-
-def test_a_process_is_found_under_either_driver(tmp_path: Path) -> None:
-    for pid, group in (("7", "kubepods/besteffort/pod1-2-3/x"), ("8", "kubepods-pod4_5_6.slice/y"), ("self", "")):
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "cgroup").write_text(f"0::/{group}\n")
-    (tmp_path / "9").mkdir()
-    found = [process_of(uid, str(tmp_path)) for uid in ("1-2-3", "4-5-6", "7-8-9")]
-    assert found == [7, 8, None]
-    assert POLICIES[0] == "report"

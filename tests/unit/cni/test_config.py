@@ -29,6 +29,8 @@ def refused(verb: str, raw: dict[str, Any]) -> CniError:
         ({"kubernetes": {}}, 7),
         ({"kubernetes": {"kubeconfig": "relative"}}, 7),
         ({"kubernetes": {"kubeconfig": "/k", "agent": "one"}}, 7),
+        ({"kubernetes": {"kubeconfig": "/k", "agent": "kube-system/"}}, 7),
+        ({"kubernetes": {"kubeconfig": "/k", "agent": "/meshnet-cni"}}, 7),
         ({"excludeNamespaces": "kube-system"}, 7),
         ({"excludeNamespaces": [1]}, 7),
         ({"logLevel": "loud"}, 7),

@@ -3,45 +3,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from meshnet.cni import installer as module
 from meshnet.cni.conflist import NotReady
-from meshnet.cni.installer import ASIDE, Installer, Wanted
-from meshnet.cni.places import Places
-from meshnet.cni.watcher import Watcher
+from meshnet.cni.installer import ASIDE
 from tests import conformance
+from tests.unit.cni.nodes import LIST, Node
 
 FOLDER = conformance.FOLDER / "cni-conflist"
-LIST = '{"cniVersion": "0.4.0", "name": "n", "plugins": [\n  {"type": "bridge"}\n]}\n'
 PLAIN = '{"cniVersion": "0.4.0", "name": "n", "type": "bridge"}\n'
-
-
-class Node:
-    def __init__(self, folder: Path, **more: Any) -> None:
-        self.root = folder / "node"
-        self.networks = self.root / "etc/cni/net.d"
-        self.binaries = self.root / "opt/cni/bin"
-        self.networks.mkdir(parents=True)
-        self.said: list[str] = []
-        wanted = {"places": Places(), "entry": {"interception": {}}, "root": str(self.root)} | more
-        self.installer = Installer(Wanted(**wanted), self.said.append)
-
-    def put(self, name: str, text: str) -> Path:
-        path = self.networks / name
-        path.write_text(text)
-        return path
-
-    def content(self) -> dict[str, bytes]:
-        files = (path for path in self.root.rglob("*") if path.is_file())
-        return {str(path.relative_to(self.root)): path.read_bytes() for path in files}
-
-    def types(self, name: str) -> list[str]:
-        return [plugin["type"] for plugin in json.loads((self.networks / name).read_text())["plugins"]]
 
 
 @pytest.fixture
@@ -230,72 +203,3 @@ def test_the_kubeconfig_follows_the_token(tmp_path: Path, monkeypatch: pytest.Mo
     assert json.loads(path.read_text())["users"][0]["user"]["token"] == "second"
     node.installer.uninstall()
     assert node.content() == {"etc/cni/net.d/10-a.conflist": LIST.encode()}
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_the_watcher_puts_back_what_is_taken_out_and_backs_off(node: Node) -> None:
-    clock, said = Clock(), []
-    path = node.put("10-a.conflist", LIST)
-    watcher = Watcher(node.installer, said.append, lambda _: False, clock)
-    assert watcher.look()
-    writes = []
-    for _ in range(600):
-        if node.types("10-a.conflist") == ["bridge", "meshnet-cni"]:
-            path.write_text(LIST + " " * len(writes))
-        clock.now += 1
-        if watcher.look():
-            writes.append(clock.now)
-    pauses = [later - earlier for earlier, later in pairwise(writes)]
-    assert pauses[-1] >= 60
-    assert len(writes) < 20
-    assert pauses == sorted(pauses)
-    clock.now += 1000
-    assert watcher.look()
-    path.write_text(LIST)
-    clock.now += 1
-    assert watcher.look()
-
-
-def test_the_watcher_waits_for_a_whole_file_and_says_so_once(node: Node) -> None:
-    clock, said = Clock(), []
-    watcher = Watcher(node.installer, said.append, lambda _: False, clock)
-    for _ in range(3):
-        assert not watcher.look()
-        clock.now += 1
-    assert len(said) == 1
-    node.put("10-a.conflist", LIST[:30])
-    for _ in range(3):
-        assert not watcher.look()
-        clock.now += 1
-    assert (len(said), (node.networks / "10-a.conflist").read_text()) == (2, LIST[:30])
-    node.put("10-a.conflist", LIST)
-    assert watcher.look()
-    assert node.types("10-a.conflist")[-1] == "meshnet-cni"
-
-
-def test_what_is_rewritten_right_behind_the_watcher_s_own_writing_is_seen(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = Clock()
-    path = node.put("10-a.conflist", LIST)
-    install = node.installer.install
-
-    def overtaken() -> bool:
-        wrote = install()
-        path.write_text(LIST)
-        return wrote
-
-    watcher = Watcher(node.installer, lambda _: None, lambda _: False, clock)
-    monkeypatch.setattr(node.installer, "install", overtaken)
-    watcher.look()
-    monkeypatch.undo()
-    clock.now += 5
-    assert watcher.look()
-    assert node.types("10-a.conflist")[-1] == "meshnet-cni"
