@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from meshnet.apply.apply import NOTHING
 from meshnet.apply.captures import carried, without_captures
 from meshnet.apply.session import Session
 from meshnet.kernel import conntrack, netns
@@ -56,7 +57,8 @@ def drain(place: Where, backend: Asked, patience: float, progress: Callable[[int
             progress(count)
         time.sleep(STEP)
     with Session(place, backend) as session:
-        superseded = session.held() != drained
+        now = session.held()
+        superseded = any(plan not in (drained.get(name), NOTHING) for name, plan in now.items())
         if count or superseded:
             return Drained(session.backend, session.reason, receipt, count, superseded)
         return Drained(session.backend, session.reason, session.remove())

@@ -30,6 +30,10 @@ def reconcile_sets(
         if old is None:
             texts.append(made(item))
             lines.append(f"+ ipset {item.name} {item.type}, {len(item.members)} members")
+        elif _kind(old) != _kind(item):
+            # The kernel swaps sets of one kind only. Somebody made this one, so none of our rules looks into it yet.
+            texts.append(destroyed([item.name]) + made(item))
+            lines.append(f"+ ipset {item.name} {_kind(item)} in place of {_kind(old)}")
         elif old != item:
             texts.append(exchanged(item))
             lines += _changed(old, item)
@@ -41,8 +45,11 @@ def reconcile_sets(
     return fresh, stale, lines
 
 
+def _kind(item: SetText) -> str:
+    return f"{item.type} of IPv{item.family}" if item.family else item.type
+
+
 def _changed(old: SetText, new: SetText) -> list[str]:
     lost, more = len(set(new.members) - set(old.members)), len(set(old.members) - set(new.members))
     found = [f"+ ipset {new.name}: {lost} members missing"] if lost else []
-    found += [f"- ipset {new.name}: {more} members too many"] if more else []
-    return found or [f"+ ipset {new.name} {new.type} in place of {old.type}"]
+    return found + ([f"- ipset {new.name}: {more} members too many"] if more else [])

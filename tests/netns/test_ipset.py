@@ -142,6 +142,19 @@ def test_repair(namespace: Namespace, backend: str, what: str) -> None:
     assert in_sync(namespace, WANTED, backend)
 
 
+def test_a_set_of_ours_that_somebody_made_of_another_kind(namespace: Namespace, backend: str) -> None:
+    apply(namespace, WANTED, backend)
+    applied, made = snapshot(namespace), names(namespace)
+    with Session(where(namespace.where.text)) as session:
+        session.remove()
+    for name in made:
+        other = "hash:ip" if "_4_" in name else "hash:net"
+        run(namespace, "ipset", "create", name, other, "family", "inet")
+    apply(namespace, WANTED, backend)
+    assert snapshot(namespace) == applied
+    assert in_sync(namespace, WANTED, backend)
+
+
 def test_another_list_takes_its_place(namespace: Namespace, backend: str) -> None:
     apply(namespace, WANTED, backend)
     first = set(names(namespace))

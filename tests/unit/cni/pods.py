@@ -41,7 +41,7 @@ class FakeSession:
 
 
 class FakePod:
-    """``rules``: names of the specs that it holds. ``drift``: what differs besides. ``refusal``: what every step raises."""
+    """``rules``: names of the specs that it holds. ``drift``: what differs besides. ``refusal``: what steps raise."""
 
     def __init__(self, path: str, inode: int) -> None:
         self.where = Where("path", path)
