@@ -7,6 +7,7 @@ import click
 from meshnet.cli import output
 from meshnet.cli.cni_node import (
     Taint,
+    access_of,
     body_of,
     config_of_node,
     installer_of,
@@ -218,7 +219,7 @@ def repair(
     """
     import time
 
-    from meshnet.cni.kubernetes import Api, read_kubeconfig
+    from meshnet.cni.kubernetes import Api
     from meshnet.cni.protocol import CniError
     from meshnet.cni.repair import metrics
     from meshnet.cni.repair import repair as look
@@ -227,7 +228,7 @@ def repair(
     while True:
         try:
             config = config_of_node(places_of(profile, binaries, networks), root)
-            checked = look(Api(read_kubeconfig(root + config.kubeconfig)), config, node, policy)
+            checked = look(Api(access_of(config, root)), config, node, policy)
         except CniError as error:
             raise ToolError(error.message, detail=error.details) from None
         for item in checked:

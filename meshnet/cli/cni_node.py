@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from meshnet.cni.config import Config
     from meshnet.cni.installer import Installer, Wanted
+    from meshnet.cni.kubernetes import Access
 
 
 class Taint:
@@ -18,20 +19,24 @@ class Taint:
 
     def __init__(self, key: str, node: str, places: Places, root: str) -> None:
         self._key, self._node, self._places, self._root = key, node, places, root
+        self._said = ""
 
     def look(self) -> None:
         if not self._key or not_ready(self._places, self._root):
             return
-        from meshnet.cni.kubernetes import Api, read_kubeconfig
+        from meshnet.cni.kubernetes import Api
         from meshnet.cni.protocol import CniError
+        from meshnet.model.errors import MeshnetError
 
         try:
-            path = self._root + config_of_node(self._places, self._root).kubeconfig
-            if Api(read_kubeconfig(path), patience=3.0).untaint(self._node, self._key):
+            access = access_of(config_of_node(self._places, self._root), self._root)
+            if Api(access, patience=3.0).untaint(self._node, self._key):
                 output.say(f"meshnet: the taint {self._key} is off {self._node}")
             self._key = ""
-        except CniError as error:
-            output.say(f"meshnet: the taint {self._key} stays for now: {error.message}")
+        except (CniError, MeshnetError) as error:  # our entry may have been taken out since not_ready saw it
+            if error.message != self._said:
+                output.say(f"meshnet: the taint {self._key} stays for now: {error.message}")
+            self._said = error.message
 
 
 def places_of(profile: str, binaries: str | None, networks: str | None) -> Places:
@@ -125,6 +130,16 @@ def config_of_node(places: Places, root: str) -> Config:
         raise ToolError(f"{path} has no entry of ours: {error}", hint="meshnet cni install") from None
     except CniError as error:
         raise ToolError(error.message, detail=error.details) from None
+
+
+def access_of(config: Config, root: str) -> Access:
+    """How the node's plugin gets at the API. CniError for a kubeconfig that is none, ToolError where none is named."""
+    from meshnet.cni.kubernetes import read_kubeconfig
+    from meshnet.model.errors import ToolError
+
+    if not config.kubeconfig:
+        raise ToolError("our entry on the node names no kubeconfig", hint="kubernetes: {kubeconfig: …} in the entry")
+    return read_kubeconfig(f"{root.rstrip('/')}{config.kubeconfig}")
 
 
 def not_ready(places: Places, root: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from meshnet.cli import output
-from meshnet.cli.options import form_option
+from meshnet.cli.options import form_option, once_from_stdin
 from meshnet.model.errors import FINE, NEGATIVE
 
 TYPE_CHECKING = False
@@ -37,6 +37,7 @@ def compare(one: str, other: str, family: str | None, form: str, **given: Any) -
       meshnet compare pod.yaml saved.txt
       meshnet compare before.txt after.txt -o json
     """
+    once_from_stdin(one, other)
     subjects = [_subject(name, family) for name in (one, other)]
     for subject in subjects:
         for note in subject.notes:
@@ -51,7 +52,7 @@ def _subject(name: str, family: str | None) -> Subject:
     from meshnet.cli import simulated
     from meshnet.spec.load import load_text
 
-    text = simulated.text_of_file(name)
+    text, name = simulated.read_rules(name)
     first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
     if not first.startswith(("*", "-", ":")):
         return simulated.of_document(load_text(text, name), (4, 6))

@@ -84,6 +84,7 @@ def _envoy(
 
 
 def _place(word: str) -> str:
+    """The word, when Envoy can listen there: it takes an address and looks no name up."""
     from meshnet.model.cidr import read_address
     from meshnet.model.errors import Wrong
     from meshnet.model.ports import read_port
@@ -92,7 +93,7 @@ def _place(word: str) -> str:
         host, _, number = word.rpartition(":")
         if not host:
             raise Wrong(f"no place of an admin interface ({word})", "127.0.0.1:15000, or an absolute path")
-        read_address(host.removeprefix("[").removesuffix("]"))  # Envoy takes no names here
+        read_address(host[1:-1] if host[0] + host[-1] == "[]" else host)
         read_port(number)
     return word
 

@@ -110,8 +110,6 @@ def subject_of(spec: str | None, rules: str | None, rules6: str | None, families
     saved = rules is not None or rules6 is not None
     if (spec is None) != saved:
         raise UsageError("name a SPEC, or rules with --rules and --rules6", hint="meshnet explain --help shows both")
-    if rules == "-" and rules6 == "-":
-        raise UsageError("standard input is one file", hint="- for one of --rules and --rules6")
     if spec is None:
         return simulated.of_files(rules, rules6)
     return simulated.of_document(read_document(spec), families)

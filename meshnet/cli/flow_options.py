@@ -58,8 +58,11 @@ def number_of(text: str, what: str, most: int = 0xFFFFFFFF) -> int:
     """A decimal or hexadecimal number of a flag."""
     from meshnet.model.errors import UsageError
 
+    # int() alone would take " 5", 1_000, +5 and the digits of other scripts.
+    base, digits = (16, text[2:]) if text[:2].lower() == "0x" else (10, text)
+    fine = digits.isascii() and digits.isalnum() if base == 16 else digits.isascii() and digits.isdigit()
     try:
-        read = int(text, 16) if text[:2].lower() == "0x" else int(text, 10)
+        read = int(digits, base) if fine else -1
     except ValueError:
         read = -1
     if not 0 <= read <= most:

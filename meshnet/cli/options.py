@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 BACKENDS = ("auto", "iptables-nft", "iptables-legacy", "libiptc", "nftables")
-LARGEST_SPEC = 64 * 1024 * 1024
+LARGEST_TEXT = 64 * 1024 * 1024
 
 
 def spec_argument(command: F) -> F:
@@ -69,25 +69,39 @@ def read_document(spec: str) -> Document:
     return load_text(*read_text(spec))
 
 
+def read_bytes(file: str, what: str) -> tuple[bytes, str]:
+    """What is in a file or, for ``-``, in standard input, and its name in messages."""
+    from meshnet.model.errors import UsageError
+
+    name = "<stdin>" if file == "-" else file
+    try:
+        if file == "-":
+            data = sys.stdin.buffer.read(LARGEST_TEXT + 1)
+        else:
+            with open(file, "rb") as opened:
+                data = opened.read(LARGEST_TEXT + 1)
+    except OSError as error:
+        hint = f"a {what}'s file name, or - for stdin"
+        raise UsageError(f"can't read {name}: {error.strerror}", hint=hint) from error
+    if len(data) > LARGEST_TEXT:
+        raise UsageError(f"{name} is larger than {LARGEST_TEXT >> 20} MiB", hint=f"is this a {what}?")
+    return data, name
+
+
 def read_text(file: str, what: str = "spec") -> tuple[str, str]:
     """The text of a file or, for ``-``, of standard input, and its name in messages."""
     from meshnet.model.errors import UsageError
 
-    if file == "-":
-        text = sys.stdin.buffer.read(LARGEST_SPEC + 1)
-        name = "<stdin>"
-    else:
-        name = file
-        try:
-            with open(file, "rb") as opened:
-                text = opened.read(LARGEST_SPEC + 1)
-        except OSError as error:
-            raise UsageError(
-                f"can't read {file}: {error.strerror}", hint=f"a {what}'s file name, or - for stdin"
-            ) from error
-    if len(text) > LARGEST_SPEC:
-        raise UsageError(f"{name} is larger than {LARGEST_SPEC >> 20} MiB", hint=f"is this a {what}?")
+    data, name = read_bytes(file, what)
     try:
-        return text.decode("utf-8"), name
+        return data.decode("utf-8"), name
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} is not UTF-8 (byte {error.start})", hint=f"save the {what} as UTF-8") from error
+
+
+def once_from_stdin(*files: str | None) -> None:
+    """UsageError when two files are standard input: the second one would be empty, and an answer about nothing."""
+    from meshnet.model.errors import UsageError
+
+    if files.count("-") > 1:
+        raise UsageError("standard input is one file", hint="a file's name for the other one")

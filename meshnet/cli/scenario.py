@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from meshnet.cli import output
+from meshnet.cli import output, simulated
+from meshnet.cli.options import read_text
 from meshnet.model.errors import FINE, NEGATIVE
 
 TYPE_CHECKING = False
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 
 def tell(file: str, names: tuple[str, ...], form: str) -> int:
     """Predict the cases that are named, or all; exit 1 if any prediction isn't what was measured."""
-    from meshnet.cli.simulated import text_of_file
     from meshnet.parse.scenario import read_scenario
 
-    scenario = read_scenario(text_of_file(file), file)
+    scenario = read_scenario(*read_text(file, "scenario"))
     rows = list(_predictions(file, scenario, _chosen(scenario, names)))
     wrong = [row for row in rows if row[2].outcome != row[1].outcome]
     output.answer(_data(rows), _text(rows, len(wrong), told=bool(names)), form)
@@ -39,14 +39,13 @@ def _chosen(scenario: Scenario, names: tuple[str, ...]) -> list[Case]:
 
 
 def _predictions(file: str, scenario: Scenario, cases: list[Case]) -> Iterator[Row]:
-    from meshnet.cli.simulated import text_of_file
     from meshnet.parse.ruleset import read
     from meshnet.simulate.scenario import predict
 
     folder = file.rpartition("/")[0]
     for case in cases:
         name = f"{folder}/{case.rules}" if folder else case.rules
-        rules = read(text_of_file(name), 4, name)
+        rules = read(simulated.read_rules(name)[0], 4, name)
         for measurement in case.measured:
             yield case, measurement, predict(scenario.topology, case, measurement, rules)
 

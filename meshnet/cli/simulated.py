@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from meshnet.model.ruleset import Condition, HeldRule, RuleSet
     from meshnet.spec.load import Document
 
-LARGEST = 64 * 1024 * 1024
 PRIORITY, TABLE = 109, 133
 
 
@@ -82,8 +81,11 @@ def of_document(document: Document, families: tuple[Family, ...]) -> Subject:
 
 def of_files(rules: str | None, rules6: str | None) -> Subject:
     """Saved rules, by the files' names; ``-`` is standard input."""
+    from meshnet.cli.options import once_from_stdin
+
+    once_from_stdin(rules, rules6)
     families: tuple[tuple[Family, str | None], ...] = ((4, rules), (6, rules6))
-    found = [of_text(text_of_file(name), name, family) for family, name in families if name is not None]
+    found = [of_text(*read_rules(name), family) for family, name in families if name is not None]
     held = tuple(held for item in found for held in item.rules)
     notes = [note for item in found for note in item.notes]
     if not any(chain.rules for item in held for table in item.tables for chain in table.chains):
@@ -116,30 +118,21 @@ def of_text(text: str, name: str, family: Family) -> Subject:
     return Subject(name, (held,), notes=tuple(notes))
 
 
-def text_of_file(name: str) -> str:
-    import sys
-
+def read_rules(file: str) -> tuple[str, str]:
+    """Rules in anybody's words, and the file's name in messages."""
+    from meshnet.cli.options import read_bytes
     from meshnet.model.errors import UsageError
 
-    try:
-        if name == "-":
-            data = sys.stdin.buffer.read(LARGEST + 1)
-        else:
-            with open(name, "rb") as file:
-                data = file.read(LARGEST + 1)
-    except OSError as error:
-        raise UsageError(f"can't read {name}: {error.strerror}", hint="a file's name, or - for stdin") from error
-    if len(data) > LARGEST:
-        raise UsageError(f"{name} is larger than {LARGEST >> 20} MiB", hint="is this what iptables-save printed?")
+    data, name = read_bytes(file, "rule set")
     if b"\0" in data:
         raise UsageError(f"{name} is no text (byte {data.index(0)} is 0)", hint="is this what iptables-save printed?")
     # A comment may be in any bytes: the kernel takes it as it is, and iptables-save prints it so.
-    return data.decode("utf-8", "replace")
+    return data.decode("utf-8", "replace"), name
 
 
 def host_for(subject: Subject, given: dict[str, Any], route_localnet: bool) -> Host:
     """A pod for a question: one link with the addresses that the flags name, and the routing that the rules expect."""
-    from meshnet.cli.flow_options import CLIENT, POD, address_of, family_of
+    from meshnet.cli.flow_options import POD, address_of, family_of
     from meshnet.model.cidr import BITS, Cidr
     from meshnet.model.host import LOOPBACK_LINK, Address, Host, Link, Route
 
@@ -166,7 +159,6 @@ def host_for(subject: Subject, given: dict[str, Any], route_localnet: bool) -> H
         LOOPBACK_LINK,
         addresses=(*LOOPBACK_LINK.addresses, *(Address(b.family, b.network, BITS[b.family]) for b in local)),
     )
-    del CLIENT
     forwards: tuple[Family, ...] = (4, 6) if given["forward"] else ()
     return Host((loopback, *links), (*default, *routes), lookups, sets=subject.sets, forwards=forwards)
 

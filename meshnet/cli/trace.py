@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from meshnet.kernel.xtables import Variant
     from meshnet.model.cidr import Family
     from meshnet.model.flow import Flow
+    from meshnet.model.ruleset import RuleSet
     from meshnet.model.trace import Trace
     from meshnet.probe.trace import Met
 
@@ -149,6 +150,14 @@ def _shown(met: Met | None) -> tuple[str, str]:
     return f"{met.table} {met.chain}:{met.number}", "?" if met.mark is None else f"{met.mark:#x}"
 
 
+def _words(met: Met, rules: RuleSet) -> str:
+    from meshnet.cli import explained
+
+    held = rules.table(met.table)
+    chain = held.chain(met.chain) if held is not None else None
+    return explained.rule_words(chain.rules[met.number - 1] if chain is not None else None, rules.family)
+
+
 def _text(
     flow: Flow, found: Trace, expected: tuple[Met, ...], real: tuple[Met, ...], subject: Subject, same: bool
 ) -> str:
@@ -158,10 +167,7 @@ def _text(
     for one, other in _rows(expected, real):
         met = one or other
         assert met is not None
-        held = subject.of(flow.family).table(met.table)
-        chain = held.chain(met.chain) if held is not None else None
-        rule = chain.rules[met.number - 1] if chain is not None else None
-        rows.append((*_shown(one), *_shown(other), explained.rule_words(rule, flow.family)))
+        rows.append((*_shown(one), *_shown(other), _words(met, subject.of(flow.family))))
     table = output.table(("predicted", "mark", "real", "mark", "rule"), rows) if rows else "no rule was met"
     far = ", as far as that goes" if found.disposition == "undecided" else ""
     end = f"the kernel did what was predicted{far}" if same else "THE KERNEL DID SOMETHING ELSE"
@@ -185,7 +191,6 @@ def _data(flow: Flow, found: Trace, expected: tuple[Met, ...], real: tuple[Met, 
 
 
 def _follow(namespace: Namespace, subject: Subject, family: int, wanted: str, form: str) -> int:
-    from meshnet.cli import explained
     from meshnet.probe.trace import live, seen
 
     output.say("showing packets until Ctrl-C")
@@ -197,12 +202,7 @@ def _follow(namespace: Namespace, subject: Subject, family: int, wanted: str, fo
                 [{"table": m.table, "chain": m.chain, "number": m.number, "mark": m.mark} for m in mets], "", form
             )
             continue
-        lines = []
-        for met in mets:
-            held = rules.table(met.table)
-            chain = held.chain(met.chain) if held is not None else None
-            rule = chain.rules[met.number - 1] if chain is not None else None
-            lines.append((*_shown(met), explained.rule_words(rule, family)))
+        lines = [(*_shown(met), _words(met, rules)) for met in mets]
         told = output.table(("rule", "mark", "words"), lines) if lines else "a packet met no rule"
         output.answer(None, f"{told}\n\n", form)
     return FINE

@@ -23,7 +23,7 @@ def read_scenario(text: str, name: str) -> Scenario:
     """The scenario in a JSON text; UsageError says what is wrong and where."""
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is no JSON: {error}", hint=HINT) from error
     place = "topology"
     try:
@@ -36,7 +36,7 @@ def read_scenario(text: str, name: str) -> Scenario:
         raise UsageError(f"{name}: {place} has no {error.args[0]}", hint=HINT) from error
     except Wrong as error:
         raise UsageError(f"{name}: {place}: {error.what}: {error.right}", hint=HINT) from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
         raise UsageError(f"{name}: {place} isn't of the form of a scenario", hint=HINT) from error
     return Scenario(topology, tuple(cases))
 

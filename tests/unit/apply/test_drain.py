@@ -1,4 +1,4 @@
-"""Who waits for what while a namespace is drained; connections and rules are lists, and a pause brings the next ones."""
+"""Who waits for what while a namespace is drained; connections and rules are lists, a pause brings the next ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def connection(family: int = 4, port: int = 15006, protocol: int = TCP, state: i
 
 
 class Pod:
-    """``coming``: the connections at each look, the last ones for good. ``then``: rules that somebody applies at a pause."""
+    """``coming``: the connections at each look, the last ones for good. ``then``: what is applied at a pause."""
 
     def __init__(self) -> None:
         self.rules = CAPTURING

@@ -25,7 +25,7 @@ def test_a_document_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(("content", "words"), [(b"name: \xff\n", "not UTF-8"), (b"#" * 100, "larger than")])
 def test_what_is_no_document(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes, words: str) -> None:
     if "larger" in words:
-        monkeypatch.setattr(options, "LARGEST_SPEC", 99)
+        monkeypatch.setattr(options, "LARGEST_TEXT", 99)
     path = tmp_path / "pod.yaml"
     path.write_bytes(content)
     with pytest.raises(UsageError, match=words):
