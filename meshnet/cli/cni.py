@@ -17,10 +17,11 @@ from meshnet.cli.cni_node import (
     wanted_of,
     yaml_text,
 )
-from meshnet.cli.options import form_option
+from meshnet.cli.options import SECONDS, form_option
 from meshnet.cni.places import PROFILES
 from meshnet.cni.repair import POLICIES
 from meshnet.model.errors import FINE, NEGATIVE
+from meshnet.model.names import SIDECAR_ID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def install_options(command: F) -> F:
 @cni.command()
 @place_options
 @install_options
-@click.option("--wait", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For a network to be there.")
+@click.option("--wait", type=SECONDS, default=0.0, metavar="SECONDS", help="For a network to be there.")
 def install(
     profile: str,
     binaries: str | None,
@@ -197,7 +198,7 @@ def ready(profile: str, binaries: str | None, networks: str | None, root: str) -
 @place_options
 @click.option("--node", metavar="NAME", required=True, help="Whose pods are looked at.")
 @click.option("--policy", type=click.Choice(POLICIES), default="report", show_default=True, help="What is done.")
-@click.option("--every", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="Again and again.")
+@click.option("--every", type=SECONDS, default=0.0, metavar="SECONDS", help="Again and again.")
 @click.option("--metrics-file", metavar="FILE", help="For a collector of text files; else to standard output.")
 def repair(
     profile: str,
@@ -299,10 +300,20 @@ def init_container(image: str, flags: tuple[str, ...], form: str) -> int:
     Example:
       meshnet init-container -- -p 15001 -z 15006 -u 1337 -m REDIRECT -i '*' -b '*' -d 15090,15021,15020
     """
-    from meshnet.cli.init_flags import read
+    from meshnet.cli.init_flags import read, require_words
     from meshnet.cni.manifests import init_container as snippet
+    from meshnet.spec.dialects.istio import Directory, spec_of
 
-    read(flags, {})  # a wrong flag is said here and not by a pod that doesn't start
+    # A wrong flag is said here and not by a pod that doesn't start. Users by name are the image's to know.
+    settings = read(flags, {})
+    require_words(settings)
+    profile: Any = settings.text("profile", "istio")
+    spec_of(settings.given, profile=profile, families=(4, 6), directory=Directory(_of_image, _of_image))
     found = snippet(image, list(flags))
     output.answer(found, yaml_text([found]), form)
     return FINE
+
+
+def _of_image(name: str) -> int:
+    del name
+    return SIDECAR_ID

@@ -170,8 +170,12 @@ def put_metrics(text: str, path: str | None) -> None:
     from pathlib import Path
 
     half = Path(f"{path}.{os.getpid()}")  # a collector that looks meanwhile sees the old file or the new one
-    half.write_text(text, encoding="utf-8")
-    half.replace(path)
+    try:
+        half.write_text(text, encoding="utf-8")
+        half.replace(path)
+    except OSError:
+        half.unlink(missing_ok=True)
+        raise
 
 
 def yaml_text(objects: list[dict[str, Any]]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import posix
 import sys
 
-from meshnet.cli.init_flags import Settings, read, seconds
+from meshnet.cli.init_flags import BINARIES, Settings, read, require_words, seconds
 from meshnet.kernel.netns import OWN, Where, missing_capabilities
 from meshnet.kernel.run import environment
-from meshnet.model.errors import FINE, REFUSED, MeshnetError, SpecError, UsageError
+from meshnet.model.errors import FINE, REFUSED, MeshnetError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,14 +30,6 @@ NEXT = (
     "meshnet-init --dry-run shows which rules are missing; if a CNI plugin was to write them, the pod started before "
     "the plugin was ready: delete the pod, so that it starts anew"
 )
-
-BINARIES: dict[str, Asked] = {
-    "": "auto",
-    "nft": "iptables-nft",
-    "legacy": "iptables-legacy",
-    "iptables-nft": "iptables-nft",
-    "iptables-legacy": "iptables-legacy",
-}
 
 
 def run() -> None:
@@ -86,18 +78,8 @@ def _main(settings: Settings) -> int:
 
         print(f"meshnet-init, version {__version__}")
         return FINE
+    require_words(settings)
     form = settings.text("output", "text")
-    profile = settings.text("profile", "istio")
-    wrong = []
-    if form not in ("text", "json"):
-        wrong.append(f"--output: not a form ({form}): text or json")
-    if profile not in ("istio", "meshnet"):
-        wrong.append(f"--profile: not a profile ({profile}): istio or meshnet")
-    if settings.text("force-iptables-binary") not in BINARIES:
-        word = settings.given["force-iptables-binary"]
-        wrong.append(f"{word.label}: no variant of iptables ({word.text}): nft or legacy")
-    if wrong:
-        raise SpecError(wrong)
     place = _place(settings)
     printing = settings.flag("print-spec")  # and doing nothing, whatever else is said
     if settings.flag("cleanup-only") and not (printing or settings.flag("skip-rule-apply")):

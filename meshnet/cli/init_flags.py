@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from meshnet.apply.session import Asked
+
 OWN: tuple[Option, ...] = (
     Option("profile", "", "word", "istio (the original's rules, and the default) or meshnet (the corrected ones)."),
     Option("print-spec", "", "flag", "Print the same as a meshnet spec, for meshnet apply, and do nothing."),
@@ -21,6 +23,15 @@ OWN: tuple[Option, ...] = (
 OPTIONS: tuple[Option, ...] = (*RULES, *BEHAVIOUR, *OWN)
 LOGGING = ("log_", "vklog")
 """Flags of the original's logging library. They stand in every injected pod and say nothing about rules."""
+
+BINARIES: dict[str, Asked] = {
+    "": "auto",
+    "nft": "iptables-nft",
+    "legacy": "iptables-legacy",
+    "iptables-nft": "iptables-nft",
+    "iptables-legacy": "iptables-legacy",
+}
+"""Which backend a word of ``--force-iptables-binary`` is."""
 
 UNITS = {"ms": 0.001, "h": 3600.0, "m": 60.0, "s": 1.0}
 
@@ -62,6 +73,21 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     if problems:
         raise SpecError(problems)
     return Settings(given)
+
+
+def require_words(settings: Settings) -> None:
+    """SpecError names every option whose word is none of its few."""
+    form, profile = settings.text("output", "text"), settings.text("profile", "istio")
+    wrong = []
+    if form not in ("text", "json"):
+        wrong.append(f"--output: not a form ({form}): text or json")
+    if profile not in ("istio", "meshnet"):
+        wrong.append(f"--profile: not a profile ({profile}): istio or meshnet")
+    if settings.text("force-iptables-binary") not in BINARIES:
+        word = settings.given["force-iptables-binary"]
+        wrong.append(f"{word.label}: no variant of iptables ({word.text}): nft or legacy")
+    if wrong:
+        raise SpecError(wrong)
 
 
 def _variable(option: Option, environment: Mapping[str, str]) -> Word | None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import click
 
 from meshnet.cli import output
-from meshnet.cli.options import backend_option, form_option, netns_options, place_of, read_document, spec_argument
+from meshnet.cli.options import (
+    SECONDS,
+    backend_option,
+    form_option,
+    netns_options,
+    place_of,
+    read_document,
+    spec_argument,
+)
 from meshnet.cli.steps import steps_data, steps_text
 from meshnet.model.errors import FINE, NEGATIVE
 
@@ -75,7 +83,7 @@ def diff(spec: str, netns: str | None, pid: int | None, backend: str, form: str)
 @click.option(
     "--patience",
     metavar="SECONDS",
-    type=click.FloatRange(0),
+    type=SECONDS,
     default=300.0,
     show_default=True,
     help="With --drain: how long to wait at most.",

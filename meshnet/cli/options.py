@@ -20,6 +20,22 @@ BACKENDS = ("auto", "iptables-nft", "iptables-legacy", "libiptc", "nftables")
 LARGEST_TEXT = 64 * 1024 * 1024
 
 
+class Seconds(click.FloatRange):
+    """A time of up to a year. ``nan`` passes any comparison with bounds, and no clock would ever come to it."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 366 * 86400)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if found != found:
+            self.fail(f"{value} is no time.", param, ctx)
+        return found
+
+
+SECONDS = Seconds()
+
+
 def spec_argument(command: F) -> F:
     return click.argument("spec", metavar="SPEC", type=str)(command)
 

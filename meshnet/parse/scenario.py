@@ -46,8 +46,8 @@ def _topology(words: dict[str, Any]) -> Topology:
     client, pod = (words[end].split()[0] for end in ("client", "pod"))
     address, _, prefix = pod.partition("/")
     return Topology(
-        read_address(client.partition("/")[0])[1],
-        read_address(address)[1],
+        _address(client.partition("/")[0]),
+        _address(address),
         int(prefix),
         APPLICATION_PORT,
         *_policy(words.get("policy_routing", "")),
@@ -73,7 +73,7 @@ def _case(case: dict[str, Any]) -> Case:
         outbound_port=int(proxy["outbound_port"]),
         transparent=bool(proxy["transparent"]),
         dials=_end(proxy["dials"]),
-        bind=read_address(proxy["bind"])[1] if proxy["bind"] is not None else None,
+        bind=_address(proxy["bind"]) if proxy["bind"] is not None else None,
         spoofs=bool(proxy["original_src"]),
         mark=int(proxy["original_src_mark"] or 0),
     )
@@ -89,4 +89,11 @@ def _end(text: str) -> tuple[int, int] | None:
     if text == ORIGINAL:
         return None
     address, _, port = text.rpartition(":")
-    return read_address(address)[1], int(port)
+    return _address(address), int(port)
+
+
+def _address(text: str) -> int:
+    family, number = read_address(text)
+    if family != 4:
+        raise Wrong(f"no IPv4 address ({text})", "scenarios are of IPv4")
+    return number

@@ -42,7 +42,9 @@ def test_families_that_are_left_open_are_both(called: Any, tmp_path: Path, famil
 
 
 def test_every_port_that_was_named_is_declared(called: Any, spec_file: str) -> None:
-    out = called("envoy", spec_file, "--http", "80", "--http", "8080", "--tcp", "9000", "--carries", "proxy-protocol")[1]
+    out = called("envoy", spec_file, "--http", "80", "--http", "8080", "--tcp", "9000", "--carries", "proxy-protocol")[
+        1
+    ]
     assert all(str(port) in out for port in (80, 8080, 9000))
     assert "proxy_protocol" in out
 
@@ -88,7 +90,9 @@ def test_places_of_an_admin_interface(word: str) -> None:
     assert _place(word) == word
 
 
-@pytest.mark.parametrize("word", ["", ":80", "relative/path", "[]:80", "[::1:80", "a b:80", "127.0.0.1:", "1.2.3.4:70000"])
+@pytest.mark.parametrize(
+    "word", ["", ":80", "relative/path", "[]:80", "[::1:80", "a b:80", "127.0.0.1:", "1.2.3.4:70000"]
+)
 def test_no_places_of_an_admin_interface(word: str) -> None:
     with pytest.raises(Wrong):
         _place(word)

@@ -45,7 +45,25 @@ def test_numbers(text: str, found: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "-1", "+1", " 1", "1 ", "1_000", "0x", "0xg", "0x-1", "0x_1", "0x 1", "1.0", "1e3", "４", "²", "4294967296"],
+    [
+        "",
+        "x",
+        "-1",
+        "+1",
+        " 1",
+        "1 ",
+        "1_000",
+        "0x",
+        "0xg",
+        "0x-1",
+        "0x_1",
+        "0x 1",
+        "1.0",
+        "1e3",
+        "\N{FULLWIDTH DIGIT FOUR}",
+        "²",
+        "4294967296",
+    ],
 )
 def test_no_numbers(text: str) -> None:
     with pytest.raises(UsageError, match="not a number for --mark"):

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from meshnet.cli import options
@@ -45,3 +46,33 @@ def test_process_ids(called: Any, pid: str) -> None:
 def test_backends_are_those_of_the_help(called: Any) -> None:
     _, out, _ = called("apply", "--help")
     assert all(name in out for name in options.BACKENDS)
+
+
+@pytest.mark.parametrize("word", ["nan", "-nan", "inf", "-1", "1e9", "x", ""])
+def test_what_is_no_time(word: str) -> None:
+    with pytest.raises(click.BadParameter):
+        options.SECONDS.convert(word, None, None)
+
+
+@pytest.mark.parametrize(("word", "found"), [("0", 0.0), ("0.5", 0.5), ("31536000", 31536000.0)])
+def test_times(word: str, found: float) -> None:
+    assert options.SECONDS.convert(word, None, None) == found
+
+
+def test_standard_input_is_one_file() -> None:
+    options.once_from_stdin("-", None, "x")
+    options.once_from_stdin("x", "x")
+    with pytest.raises(UsageError):
+        options.once_from_stdin("-", "x", "-")
+
+
+def test_a_standard_input_that_can_t_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        class buffer:  # noqa: N801
+            @staticmethod
+            def read(_: int) -> bytes:
+                raise OSError(21, "Is a directory")
+
+    monkeypatch.setattr(sys, "stdin", Broken())
+    with pytest.raises(UsageError, match="can't read <stdin>: Is a directory"):
+        options.read_text("-")
