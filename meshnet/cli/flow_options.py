@@ -57,17 +57,13 @@ def flow_options(command: F) -> F:
 def number_of(text: str, what: str, most: int = 0xFFFFFFFF) -> int:
     """A decimal or hexadecimal number of a flag."""
     from meshnet.model.errors import UsageError
+    from meshnet.parse.numbers import NotKnown, number
 
-    # int() alone would take " 5", 1_000, +5 and the digits of other scripts.
-    base, digits = (16, text[2:]) if text[:2].lower() == "0x" else (10, text)
-    fine = digits.isascii() and digits.isalnum() if base == 16 else digits.isascii() and digits.isdigit()
     try:
-        read = int(digits, base) if fine else -1
-    except ValueError:
-        read = -1
-    if not 0 <= read <= most:
-        raise UsageError(f"not a number for {what} ({text})", hint=f"0 to {most:#x}, such as 1337 or 0x539")
-    return read
+        return number(text, most)
+    except NotKnown:
+        hint = f"0 to {most:#x}, such as 1337 or 0x539"
+        raise UsageError(f"not a number for {what} ({text})", hint=hint) from None
 
 
 def address_of(text: str, flag: str) -> tuple[Family, int]:

@@ -56,6 +56,7 @@ def as_root_of(user: int, namespace: Namespace, work: Callable[[], str]) -> str:
     read, write = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
+        os.close(read)  # else an answer that nobody reads to its end would wait for a reader: this very child
         _as_child(write, user, namespace, work)
     os.close(write)
     said = bytearray()
@@ -81,14 +82,15 @@ def _as_child(write: int, user: int, namespace: Namespace, work: Callable[[], st
     code = 1
     try:
         try:
-            said, code = _entered(user, namespace, work), 0
+            said, ended = _entered(user, namespace, work), 0
         except PermissionError as error:
-            said, code = f"entering the user namespace of {namespace.where}: {error.strerror}", 4
+            said, ended = f"entering the user namespace of {namespace.where}: {error.strerror}", 4
         except OSError as error:
-            said, code = f"entering the user namespace of {namespace.where}: {error.strerror}", 3
+            said, ended = f"entering the user namespace of {namespace.where}: {error.strerror}", 3
         rest = memoryview(said.encode("utf-8", "replace"))
         while rest:
             rest = rest[os.write(write, rest) :]
+        code = ended
     finally:
         os._exit(code)
 

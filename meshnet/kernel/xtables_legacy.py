@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 LOCK_PATH = "/run/xtables.lock"
 """What the tools lock when XTABLES_LOCKFILE says nothing else."""
 
-REFUSED, BUSY, BROKEN = 1, 2, 3
-"""Exit statuses of the child: the library or the kernel said no, the lock was taken, anything else."""
+REFUSED, BUSY, BROKEN = 101, 102, 103
+"""Exit statuses of the child: the library or the kernel said no, the lock was taken, anything else. Above those with
+which libxtables itself ends a process (enum xtables_exittype: 1 to 4), which would pass for an answer of ours."""
 
 
 def available() -> str:

@@ -19,12 +19,19 @@ class NotKnown(Exception):
 
 
 def number(text: str, most: int = FULL) -> int:
-    """Decimal or hexadecimal; never octal, which iptables would read from a leading zero."""
+    """Decimal or hexadecimal; never octal, which iptables would read from a leading zero, nor ``1_000`` or `` 5``, which
+    Python would."""
+    hexadecimal = text[:2].lower() == "0x"
+    digits = text[2:] if hexadecimal else text
+    if not (digits.isascii() and (digits.isalnum() if hexadecimal else digits.isdigit())):
+        raise NotKnown
+    if not hexadecimal and len(digits) > 1 and digits[0] == "0":
+        raise NotKnown
     try:
-        read = int(text, 16) if text[:2].lower() == "0x" else int(text)
+        read = int(digits, 16 if hexadecimal else 10)
     except ValueError:
         raise NotKnown from None
-    if not 0 <= read <= most or (len(text) > 1 and text[0] == "0" and text[1] not in "xX"):
+    if read > most:
         raise NotKnown
     return read
 

@@ -64,3 +64,8 @@ def play(monkeypatch: pytest.MonkeyPatch, *answers: Answer, flags: int = 0) -> S
     script = Script(*answers, flags=flags)
     monkeypatch.setattr(netlink, "Socket", script)
     return script
+
+
+def listed(*bodies: str) -> tuple[Answer, ...]:
+    """The answers to one question for a list: bodies as the kernel said them, in hexadecimal."""
+    return (*(said(7, bytes.fromhex(body)) for body in bodies), done())

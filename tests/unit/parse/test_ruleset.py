@@ -7,54 +7,14 @@ import pytest
 from meshnet.model.errors import RulesError
 from meshnet.model.ruleset import (
     AddressIs,
-    AddressType,
-    Call,
-    Comment,
-    ConnectionIs,
-    ConnectionMark,
-    FlagsAre,
-    HeldRule,
-    IcmpIs,
-    IdSpan,
-    InSet,
-    InterfaceIs,
-    Note,
-    Nothing,
-    OwnerIs,
-    PacketMark,
-    PortIs,
-    PortsAre,
-    ProtocolIs,
-    PutConnectionMark,
-    PutMark,
-    Reject,
-    RestoreConnectionMark,
-    Return,
-    SaveConnectionMark,
-    SocketFound,
-    ToSocket,
-    Track,
-    Translate,
     UnknownMatch,
-    UnknownTarget,
 )
 from meshnet.parse.ruleset import hidden_tables, read
 from meshnet.render.saved import text_of
 from tests import conformance
-
-TCP, UDP = ProtocolIs(6), ProtocolIs(17)
-ALL = (1 << 128) - 1
-
-
-def rule(words: str, family: int = 4) -> HeldRule:
-    (made,) = rules(words, family)
-    return made
-
-
-def rules(words: str, family: int = 4) -> tuple[HeldRule, ...]:
-    chain = read(f"*mangle\n:A - [0:0]\n:B - [0:0]\n-A A {words}\nCOMMIT\n", family).tables[0].chain("A")
-    assert chain is not None
-    return chain.rules
+from tests.unit.parse.rules import rules
+from tests.unit.parse.test_matches import MATCHES
+from tests.unit.parse.test_targets import TARGETS
 
 
 @pytest.mark.conformance
@@ -69,100 +29,10 @@ def test_parse_render_parse_is_the_identity(name: str, family: int, text: str) -
     )
 
 
-MATCHES = [
-    ("-p tcp", (TCP,)),
-    ("-p 6", (TCP,)),
-    ("-p all", ()),
-    ("! -p udp", (ProtocolIs(17, True),)),
-    ("-p ! udp", (ProtocolIs(17, True),)),
-    ("-s 10.1.2.3/8", (AddressIs("source", 10 << 24, 0xFF000000),)),
-    ("-d 10.0.0.0/255.0.255.0", (AddressIs("destination", 10 << 24, 0xFF00FF00),)),
-    ("! -d 127.0.0.1", (AddressIs("destination", 0x7F000001, 0xFFFFFFFF, True),)),
-    ("-d ! 127.0.0.1", (AddressIs("destination", 0x7F000001, 0xFFFFFFFF, True),)),
-    ("-s example.org", (UnknownMatch(("-s", "example.org")),)),
-    ("-i eth+ ! -o lo", (InterfaceIs("in", "eth+"), InterfaceIs("out", "lo", True))),
-    ("-p tcp --dport 80", (TCP, PortIs("destination", 80, 80))),
-    ("-p tcp -m tcp --dport ! 80", (TCP, PortIs("destination", 80, 80, True))),
-    ("-p udp -m udp ! --sport 1000:", (UDP, PortIs("source", 1000, 65535, True))),
-    ("-p tcp -m owner --uid-owner 5 --dport :80", (TCP, PortIs("destination", 0, 80), OwnerIs(IdSpan(5, 5)))),
-    ("-p tcp -m multiport --dports 53,3000:5000", (TCP, PortsAre("destination", ((53, 53), (3000, 5000))))),
-    ("-p tcp -m multiport ! --ports 1", (TCP, PortsAre("either", ((1, 1),), True))),
-    ("-p tcp --syn", (TCP, FlagsAre(23, 2))),
-    ("-p tcp -m tcp ! --tcp-flags FIN,SYN,RST,ACK SYN", (TCP, FlagsAre(23, 2, True))),
-    ("-p icmp --icmp-type echo-request", (ProtocolIs(1), IcmpIs(8))),
-    ("-p icmp -m icmp --icmp-type 3/4", (ProtocolIs(1), IcmpIs(3, 4, 4))),
-    ("-m owner ! --uid-owner 106-108", (OwnerIs(IdSpan(106, 108, True)),)),
-    ("-m owner --gid-owner 7 --suppl-groups", (OwnerIs(gid=IdSpan(7, 7), groups=True),)),
-    ("-m owner --gid-owner java", (UnknownMatch(("-m", "owner", "--gid-owner", "java")),)),
-    ("-m mark --mark 1337", (PacketMark(1337),)),
-    ("-m mark ! --mark 0x1/0xff", (PacketMark(1, 255, True),)),
-    ("-m connmark --mark 0x539", (ConnectionMark(1337),)),
-    ("-m conntrack --ctstate RELATED,ESTABLISHED", (ConnectionIs(("RELATED", "ESTABLISHED")),)),
-    ("-m conntrack ! --ctstate DNAT --ctdir REPLY", (ConnectionIs(("DNAT",), True, "REPLY"),)),
-    ("-m state --state NEW", (ConnectionIs(("NEW",), old=True),)),
-    ("-m conntrack --ctproto 6", (UnknownMatch(("-m", "conntrack", "--ctproto", "6")),)),
-    ("-m socket --transparent", (SocketFound(True),)),
-    ("-m addrtype ! --dst-type LOCAL", (AddressType(destination=("LOCAL",), destination_negated=True),)),
-    ("-m set ! --match-set blocked src,dst", (InSet("blocked", ("src", "dst"), True),)),
-    ('-m comment --comment "a \\"b\\" \\\\ c"', (Comment('a "b" \\ c'),)),
-    ('-m comment --comment ""', (Comment(""),)),
-    ("-m comment --comment -x", (Comment("-x"),)),
-    ("-m limit --limit 5/min", (UnknownMatch(("-m", "limit", "--limit", "5/min")),)),
-]
-
-
-@pytest.mark.parametrize(("words", "expected"), MATCHES, ids=lambda item: item if isinstance(item, str) else "")
-def test_matches(words, expected) -> None:
-    assert rule(f"{words} -j RETURN") == HeldRule(expected, Return())
-
-
-TARGETS = [
-    ("-j B", Call("B")),
-    ("-g B", Call("B", goto=True)),
-    ("-j MISSING", Call("MISSING")),
-    ("", Nothing()),
-    ("-j REJECT --reject-with tcp-reset", Reject("tcp-reset")),
-    ("-j MARK --set-mark 0x10/0x1", PutMark(0x10, 0x11)),
-    ("-j MARK --set-xmark 0x539/0xfff", PutMark(0x539, 0xFFF)),
-    ("-j MARK --and-mark 0xff", PutMark(0, 0xFFFFFF00)),
-    ("-j MARK --or-mark 0x4", PutMark(4, 4)),
-    ("-j MARK --xor-mark 0x4", PutMark(4, 0)),
-    ("-j CONNMARK --save-mark", SaveConnectionMark()),
-    ("-j CONNMARK --save-mark --mask 0xff", SaveConnectionMark(255, 255)),
-    ("-j CONNMARK --restore-mark --nfmask 0xf --ctmask 0xff", RestoreConnectionMark(15, 255)),
-    ("-j CONNMARK --set-xmark 0x1/0x1", PutConnectionMark(1, 1)),
-    ("-j CT --zone 2", Track(original_zone=2, reply_zone=2)),
-    ("-j CT --zone-reply 3", Track(reply_zone=3)),
-    ("-j CT --notrack", Track(notrack=True)),
-    ("-j NOTRACK", Track(notrack=True)),
-    ("-j REDIRECT --to-port 15053", Translate("REDIRECT", ports=(15053, 15053))),
-    ("-j REDIRECT", Translate("REDIRECT")),
-    ("-j DNAT --to-destination 10.0.0.1:80-90", Translate("DNAT", 10 << 24 | 1, 10 << 24 | 1, (80, 90))),
-    ("-j DNAT --to-destination :8080", Translate("DNAT", ports=(8080, 8080))),
-    ("-j SNAT --to-source 10.0.0.1-10.0.0.9", Translate("SNAT", 10 << 24 | 1, 10 << 24 | 9)),
-    ("-j MASQUERADE --random", Translate("MASQUERADE", flags=("--random",))),
-    ("-j TPROXY --tproxy-mark 1337/0xffffffff --on-port 15006", ToSocket(15006, 0, 1337, 0xFFFFFFFF)),
-    ('-j LOG --log-prefix "-> "', Note(("LOG", "--log-prefix", "-> "))),
-    ("-j NFLOG --nflog-group 5", Note(("NFLOG", "--nflog-group", "5"))),
-    ("-j NFQUEUE --queue-num 1", UnknownTarget(("NFQUEUE", "--queue-num", "1"))),
-    ("-j MARK --set-mark 1 --set-xmark 2", UnknownTarget(("MARK", "--set-mark", "1", "--set-xmark", "2"))),
-]
-
-
-@pytest.mark.parametrize(("words", "expected"), TARGETS, ids=lambda item: item if isinstance(item, str) else "")
-def test_targets(words, expected) -> None:
-    assert rule(words) == HeldRule((), expected)
-
-
 @pytest.mark.parametrize("words", [words for words, _ in MATCHES + TARGETS])
 def test_every_form_comes_back(words) -> None:
     first = read(f"*mangle\n:A - [0:0]\n-A A {words}\nCOMMIT\n", 4)
     assert read(text_of(first), 4) == first
-
-
-def test_dnat_writes_ipv6_in_brackets() -> None:
-    made = rule("-j DNAT --to-destination [fd00::1]:80", 6)
-    assert made == HeldRule((), Translate("DNAT", 0xFD << 120 | 1, 0xFD << 120 | 1, (80, 80)))
 
 
 def test_several_addresses_are_several_rules() -> None:
