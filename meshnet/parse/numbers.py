@@ -19,8 +19,8 @@ class NotKnown(Exception):
 
 
 def number(text: str, most: int = FULL) -> int:
-    """Decimal or hexadecimal; never octal, which iptables would read from a leading zero, nor ``1_000`` or `` 5``, which
-    Python would."""
+    """Decimal or hexadecimal; never octal, which iptables would read from a leading zero, nor what Python alone takes
+    for a number: ``1_000``, ``+5``, blanks around it, digits of other scripts."""
     hexadecimal = text[:2].lower() == "0x"
     digits = text[2:] if hexadecimal else text
     if not (digits.isascii() and (digits.isalnum() if hexadecimal else digits.isdigit())):

@@ -34,9 +34,16 @@ def made(family=4, numbers=None):
 
 @pytest.mark.parametrize(
     ("verdict", "jump", "name"),
-    [(0, "", "DROP"), (1, "", "ACCEPT"), (0xFFFFFFFD, "A", "to A"), (0xFFFFFFFC, "A", "goto A"), (0xFFFFFFFB, "", "RETURN"),
-     (0xFFFFFFFF, "", ""), (9, "", "9")],
-)  # fmt: skip
+    [
+        (0, "", "DROP"),
+        (1, "", "ACCEPT"),
+        (0xFFFFFFFD, "A", "to A"),
+        (0xFFFFFFFC, "A", "goto A"),
+        (0xFFFFFFFB, "", "RETURN"),
+        (0xFFFFFFFF, "", ""),
+        (9, "", "9"),
+    ],
+)
 def test_a_rule_that_a_packet_met(verdict, jump, name):
     found = made()._traced(TRACE, traced(verdict=verdict, jump=jump))
     assert found == Event(3, "nat", "OUTPUT", 2, name, 0x539, False)

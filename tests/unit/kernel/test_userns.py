@@ -1,4 +1,4 @@
-"""Whose a namespace is, and how work as its root fails in words; a pod's own root is tests/cni/test_user_namespace.py."""
+"""Whose a namespace is, and how work as its root fails; a pod's own root is tests/cni/test_user_namespace.py."""
 
 from __future__ import annotations
 

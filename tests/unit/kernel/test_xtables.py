@@ -1,4 +1,4 @@
-"""What the tools are started with, and what is made of their ends; what they do is tests/netns/test_xtables_contract."""
+"""What the tools are started with, and what their ends mean; what they do is tests/netns/test_xtables_contract."""
 
 from __future__ import annotations
 
