@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE, UNIT = ROOT / "meshnet", ROOT / "tests" / "unit"
+PACKAGE = ROOT / "meshnet"
 PURE = ("spec", "compile", "render", "parse", "simulate", "model")
 HOST = {"os", "socket", "subprocess"}
 
