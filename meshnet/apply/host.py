@@ -57,7 +57,23 @@ def begin_ipset(step: Step) -> Work[object]:
     return later(lambda: ipsets.destroy(tuple(line.split()[1] for line in step.text.splitlines())))
 
 
-class LiveHost:
+class Surroundings:
+    """What stands around the rules, whichever backend they are of."""
+
+    adopting: bool
+
+    def read_sets(self) -> tuple[SetText, ...]:
+        return ipsets.read(CHAIN_PREFIX)
+
+    def read_routing(self, family: Family) -> SeenRouting:
+        """Policy rules and routes of our protocol, of any when adopting, and every address of ``lo``."""
+        return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
+
+    def forget(self, stale: Callable[[Entry], bool]) -> int:
+        return forget(stale)
+
+
+class LiveHost(Surroundings):
     """The real thing. ``tables`` is a backend's adapter.
 
     ``seen``: what this backend's save has just printed for each of the families, when somebody had to look before the
@@ -91,16 +107,6 @@ class LiveHost:
 
     def read_tables(self) -> tuple[tuple[NftTable, ...], frozenset[str]]:
         return (), frozenset()
-
-    def read_sets(self) -> tuple[SetText, ...]:
-        return ipsets.read(CHAIN_PREFIX)
-
-    def read_routing(self, family: Family) -> SeenRouting:
-        """Policy rules and routes of our protocol, of any when adopting, and every address of ``lo``."""
-        return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
-
-    def forget(self, stale: Callable[[Entry], bool]) -> int:
-        return forget(stale)
 
     def begin(self, step: Step) -> Work[object]:
         """Start one step, so that both families run side by side; its ``finish`` raises with the tool's words."""

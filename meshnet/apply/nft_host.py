@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from meshnet.apply.host import begin_ipset, forget
-from meshnet.kernel import ipsets, nft, nft_read, routes, rtnetlink
+from meshnet.apply.host import Surroundings, begin_ipset
+from meshnet.kernel import nft, nft_read, routes
 from meshnet.model.errors import MeshnetError
-from meshnet.model.names import CHAIN_PREFIX, COMMENT_PREFIX, ISTIO_TABLES, ROUTE_PROTOCOL
+from meshnet.model.names import COMMENT_PREFIX, ISTIO_TABLES
 from meshnet.model.value import assert_never, replace
 from meshnet.parse.nftables import Understood, understand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from meshnet.kernel.conntrack import Entry
     from meshnet.kernel.ports import Work
-    from meshnet.kernel.rtnetlink import SeenRouting
     from meshnet.model.cidr import Family
     from meshnet.model.nft import NftTable, RawTable
-    from meshnet.model.plan import SetText, Step
+    from meshnet.model.plan import Step
 
 NAME = "nftables"
 
@@ -40,7 +36,7 @@ def _printed(table: str) -> str:
         return ""
 
 
-class NftHost:
+class NftHost(Surroundings):
     """A namespace that the caller has entered; of the shape of ``host.Host``."""
 
     name = NAME
@@ -73,15 +69,6 @@ class NftHost:
     def counted(self) -> tuple[Understood, ...]:
         """Our tables with the packets that each rule has seen."""
         return tuple(understand(nft_read.content(table)) for table in own_tables(nft_read.tables()))
-
-    def read_sets(self) -> tuple[SetText, ...]:
-        return ipsets.read(CHAIN_PREFIX)
-
-    def read_routing(self, family: Family) -> SeenRouting:
-        return rtnetlink.read(family, 0 if self.adopting else ROUTE_PROTOCOL)
-
-    def forget(self, stale: Callable[[Entry], bool]) -> int:
-        return forget(stale)
 
     def begin(self, step: Step) -> Work[object]:
         """Start one step. Ahead of the first one nft says its version: routing must not change for rules that then

@@ -19,13 +19,15 @@ from meshnet.kernel.netlink import (
     text,
     text_attribute,
 )
-from meshnet.kernel.run import Started, find, start
+from meshnet.kernel.run import find, start
+from meshnet.kernel.together import awaited
 from meshnet.model.errors import PermissionMissing, ToolError
 from meshnet.model.plan import SetText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from meshnet.kernel.ports import Work
+    from meshnet.kernel.run import Ran
 
 MODULE = "/sys/module/ip_set"
 """There, built in or loaded, once any set was made. Asking an absent one by netlink would have it loaded."""
@@ -71,7 +73,7 @@ def read(prefix: str) -> tuple[SetText, ...]:
 
 def begin(lines: str) -> Work[None]:
     """Start ``ipset restore``, and return at once; ``finish`` raises ToolError with the tool's words."""
-    return _Restoring(start(["ipset", "restore"], text=lines))
+    return awaited(start(["ipset", "restore"], text=lines), _restored)
 
 
 def destroy(names: tuple[str, ...]) -> None:
@@ -126,16 +128,6 @@ def _header() -> bytes:
     return struct.pack("=BBH", INET, 0, 0)
 
 
-class _Restoring:
-    __slots__ = ("_started",)
-
-    def __init__(self, started: Started) -> None:
-        self._started = started
-
-    def finish(self) -> None:
-        ran = self._started.wait()
-        if not ran.ok:
-            raise ToolError("ipset refused", hint="does this kernel have ip_set_hash_net?", detail=ran.err)
-
-    def stop(self) -> None:
-        self._started.stop()
+def _restored(ran: Ran) -> None:
+    if not ran.ok:
+        raise ToolError("ipset refused", hint="does this kernel have ip_set_hash_net?", detail=ran.err)

@@ -295,7 +295,7 @@ def unnamed() -> Namespace:
         try:
             return Namespace(Where("path", OWN_NOW), posix.open(OWN_NOW, posix.O_RDONLY | posix.O_CLOEXEC))
         finally:
-            _call_setns(before)
+            setns(before, CLONE_NEWNET)
     except PermissionError as error:
         raise PermissionMissing("making a network namespace needs CAP_SYS_ADMIN", hint="run as root") from error
     finally:
@@ -358,7 +358,7 @@ _BORN_IN = _identity(OWN_NOW)
 
 def _setns(fd: int, place: Where) -> None:
     try:
-        _call_setns(fd)
+        setns(fd, CLONE_NEWNET)
     except PermissionError as error:
         raise PermissionMissing(
             f"entering {place} needs CAP_SYS_ADMIN", hint="run it as root, in the user namespace that owns the pod"
@@ -367,14 +367,15 @@ def _setns(fd: int, place: Where) -> None:
         raise NamespaceError(f"can't enter {place}: {error.strerror}") from error
 
 
-def _call_setns(fd: int) -> None:
+def setns(fd: int, kind: int) -> None:
+    """Move the calling thread (setns(2)); ``kind`` is a CLONE_NEW… flag. OSError."""
     native = getattr(posix, "setns", None)  # Python 3.12 and later
     if native is not None:
-        native(fd, CLONE_NEWNET)
+        native(fd, kind)
         return
     import ctypes
 
-    if ctypes.CDLL(None, use_errno=True).setns(fd, CLONE_NEWNET):
+    if ctypes.CDLL(None, use_errno=True).setns(fd, kind):
         number = ctypes.get_errno()
         raise OSError(number, posix.strerror(number))
 

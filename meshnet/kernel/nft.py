@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from meshnet.kernel.run import Started, start
+from meshnet.kernel.run import start
+from meshnet.kernel.together import awaited
 from meshnet.model.errors import MissingToolError, ToolError, UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from meshnet.kernel.ports import Work
+    from meshnet.kernel.run import Ran
 
 FAMILY = "inet"
 NEEDS: dict[tuple[int, int, int], str] = {
@@ -32,13 +34,13 @@ def begin_version() -> Work[str]:
 
     MissingToolError when there is none, UnsupportedError when it is too old for what our tables need.
     """
-    return _Asking(start(["nft", "--version"], timeout=10.0))
+    return awaited(start(["nft", "--version"], timeout=10.0), _version)
 
 
 def begin(text: str) -> Work[None]:
     """Start to carry out a text, all of it or nothing, and return at once; ``finish`` raises ToolError with the line
     that was refused."""
-    return _Writing(start(["nft", "-f", "-"], text=text), text)
+    return awaited(start(["nft", "-f", "-"], text=text), lambda ran: _written(ran, text))
 
 
 def listed(table: str) -> str:
@@ -60,49 +62,29 @@ def number(said: str) -> tuple[int, int, int]:
     return (parts[0], parts[1], parts[2])
 
 
-class _Asking:
-    __slots__ = ("_started",)
-
-    def __init__(self, started: Started) -> None:
-        self._started = started
-
-    def finish(self) -> str:
-        ran = self._started.wait()
-        if not ran.ok:
-            raise ToolError("nft doesn't say its version", detail=ran.err)
-        found = number(ran.out)
-        said = ".".join(map(str, found))
-        lacking = [
-            f"nft {said} has no {what}: {'.'.join(map(str, since))} or later"
-            for since, what in NEEDS.items()
-            if found < since
-        ]
-        if lacking:
-            raise UnsupportedError(lacking, hint="a newer package nftables, or another --backend")
-        return said
-
-    def stop(self) -> None:
-        self._started.stop()
+def _version(ran: Ran) -> str:
+    if not ran.ok:
+        raise ToolError("nft doesn't say its version", detail=ran.err)
+    found = number(ran.out)
+    said = ".".join(map(str, found))
+    lacking = [
+        f"nft {said} has no {what}: {'.'.join(map(str, since))} or later"
+        for since, what in NEEDS.items()
+        if found < since
+    ]
+    if lacking:
+        raise UnsupportedError(lacking, hint="a newer package nftables, or another --backend")
+    return said
 
 
-class _Writing:
-    __slots__ = ("_started", "_text")
-
-    def __init__(self, started: Started, text: str) -> None:
-        self._started, self._text = started, text
-
-    def finish(self) -> None:
-        ran = self._started.wait()
-        if ran.ok:
-            return
-        hint = next((hint for words, hint in HINTS.items() if words in ran.err), "")
-        if ran.code < 0:
-            raise ToolError(f"nft was ended by signal {-ran.code}", detail=ran.err)
-        line = _line(ran.err, self._text)
-        raise ToolError(f"nft refused: {line}" if line else "nft refused", hint=hint, detail=ran.err)
-
-    def stop(self) -> None:
-        self._started.stop()
+def _written(ran: Ran, text: str) -> None:
+    if ran.ok:
+        return
+    hint = next((hint for words, hint in HINTS.items() if words in ran.err), "")
+    if ran.code < 0:
+        raise ToolError(f"nft was ended by signal {-ran.code}", detail=ran.err)
+    line = _line(ran.err, text)
+    raise ToolError(f"nft refused: {line}" if line else "nft refused", hint=hint, detail=ran.err)
 
 
 def _line(said: str, text: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from meshnet.kernel.run import Started, start
+from meshnet.kernel.run import start
+from meshnet.kernel.together import awaited
 from meshnet.model.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from meshnet.kernel.ports import Work
+    from meshnet.kernel.run import Ran
     from meshnet.model.cidr import Family
 
 HINTS = {
@@ -19,30 +22,20 @@ HINTS = {
 }
 
 
-def begin(family: Family, text: str) -> Writing:
-    """Start to carry out lines such as ``rule add …`` in order, and return at once; ``finish`` it."""
-    return Writing(start(["ip", f"-{family}", "-batch", "-"], text=text, timeout=20), family, text)
+def begin(family: Family, text: str) -> Work[None]:
+    """Start to carry out lines such as ``rule add …`` in order, and return at once.
+
+    ``finish`` raises ToolError with the first line that was refused, where ``ip`` stopped, and its words.
+    """
+    started = start(["ip", f"-{family}", "-batch", "-"], text=text, timeout=20)
+    return awaited(started, lambda ran: _written(ran, family, text))
 
 
-class Writing:
-    """Lines under way."""
-
-    __slots__ = ("_family", "_started", "_text")
-
-    def __init__(self, started: Started, family: Family, text: str) -> None:
-        self._started, self._family, self._text = started, family, text
-
-    def finish(self) -> None:
-        """Wait for the end. ToolError with the first line that was refused, where ``ip`` stopped, and its words."""
-        ran = self._started.wait()
-        if not ran.ok:
-            line = _failed_line(ran.err, self._text)
-            what = f"ip -{self._family} {line}" if line else f"ip -{self._family}"
-            raise ToolError(f"refused: {what}", hint=hint_for(ran.err), detail=ran.err)
-
-    def stop(self) -> None:
-        """End it now, whatever it has done."""
-        self._started.stop()
+def _written(ran: Ran, family: Family, text: str) -> None:
+    if not ran.ok:
+        line = _failed_line(ran.err, text)
+        what = f"ip -{family} {line}" if line else f"ip -{family}"
+        raise ToolError(f"refused: {what}", hint=hint_for(ran.err), detail=ran.err)
 
 
 def hint_for(said: str) -> str:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from meshnet.kernel.ports import Work
+    from meshnet.kernel.run import Ran, Started
 
     A = TypeVar("A")
     T = TypeVar("T")
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 def later(finish: Callable[[], T]) -> Work[T]:
     """Work that needs no process: done when it is waited for."""
     return _Later(finish)
+
+
+def awaited(started: Started, finish: Callable[[Ran], T]) -> Work[T]:
+    """The work of a process under way: ``finish`` makes its end a result, or raises why there is none."""
+    return _Awaited(started, finish)
 
 
 def outcomes(
@@ -63,6 +69,19 @@ class _Later:
 
     def stop(self) -> None:
         return None
+
+
+class _Awaited:
+    __slots__ = ("_finish", "_started")
+
+    def __init__(self, started: Started, finish: Callable[[Ran], Any]) -> None:
+        self._started, self._finish = started, finish
+
+    def finish(self) -> Any:
+        return self._finish(self._started.wait())
+
+    def stop(self) -> None:
+        self._started.stop()
 
 
 def _outcome(work: Work[T] | MeshnetError) -> T | MeshnetError:

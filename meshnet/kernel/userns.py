@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from meshnet.kernel.netns import CLONE_NEWNET
+from meshnet.kernel.netns import CLONE_NEWNET, setns
 from meshnet.model.errors import NamespaceError, PermissionMissing, ToolError
 
 TYPE_CHECKING = False
@@ -96,8 +96,8 @@ def _as_child(write: int, user: int, namespace: Namespace, work: Callable[[], st
 
 
 def _entered(user: int, namespace: Namespace, work: Callable[[], str]) -> str:
-    _setns(user, CLONE_NEWUSER)
-    _setns(namespace.fd, CLONE_NEWNET)
+    setns(user, CLONE_NEWUSER)
+    setns(namespace.fd, CLONE_NEWNET)
     if not namespace.is_current:
         raise OSError(0, "another network namespace than the one that was asked for")
     try:
@@ -114,15 +114,3 @@ def _may_set_groups() -> bool:
     """A map that an ordinary user wrote forbids it (user_namespaces(7)); the node's groups mean nothing inside then."""
     with open("/proc/self/setgroups", encoding="ascii") as file:
         return file.read().strip() == "allow"
-
-
-def _setns(fd: int, kind: int) -> None:
-    native = getattr(os, "setns", None)  # Python 3.12 and later
-    if native is not None:
-        native(fd, kind)
-        return
-    import ctypes
-
-    if ctypes.CDLL(None, use_errno=True).setns(fd, kind):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))

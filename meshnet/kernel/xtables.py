@@ -9,9 +9,9 @@ from __future__ import annotations
 import posix
 
 from meshnet.kernel import netns, nft_table
-from meshnet.kernel.run import Ran, Started, start
+from meshnet.kernel.run import start
 from meshnet.kernel.savetext import BUILT_IN, sections
-from meshnet.kernel.together import later
+from meshnet.kernel.together import awaited, later
 from meshnet.model.errors import BusyError, ToolError
 
 TYPE_CHECKING = False
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from meshnet.kernel.ports import Work
+    from meshnet.kernel.run import Ran, Started
     from meshnet.model.cidr import Family
 
     Variant = Literal["nft", "legacy"]
@@ -92,7 +93,7 @@ class Xtables:
         """Start a ``save`` and return at once, so that both families run side by side; ``finish`` it."""
         if not self.present(family):
             return later(str)
-        return Saving(start([program(family, self.variant, "save"), *(["-c"] if counters else [])]))
+        return awaited(start([program(family, self.variant, "save"), *(["-c"] if counters else [])]), _saved)
 
     def restore(self, family: Family, text: str, *, test: bool = False) -> None:
         """Carry out a restore text on top of what there is, each table all or nothing; only check it with ``test``.
@@ -102,21 +103,24 @@ class Xtables:
         """
         self.begin(family, text, test=test).finish()
 
-    def begin(self, family: Family, text: str, *, test: bool = False) -> Restoring:
+    def begin(self, family: Family, text: str, *, test: bool = False) -> Work[None]:
         """Start a restore and return at once, so that both families run side by side; ``finish`` it."""
         argv = [program(family, self.variant, "restore"), "--noflush", *(["--test"] if test else [])]
+        return awaited(self._started(argv, text), lambda ran: _restored(ran, text))
+
+    def _started(self, argv: list[str], text: str) -> Started:
         if self.variant == "nft":
-            return Restoring(start(argv, text=text), text)
+            return start(argv, text=text)
         argv += ["-w", str(self.lock_wait)]
         limit = self.lock_wait + 30.0
         if self._lock_path:
-            return Restoring(start(argv, text=text, timeout=limit, env={"XTABLES_LOCKFILE": self._lock_path}), text)
+            return start(argv, text=text, timeout=limit, env={"XTABLES_LOCKFILE": self._lock_path})
         if netns.in_birthplace():
-            return Restoring(start(argv, text=text, timeout=limit), text)
+            return start(argv, text=text, timeout=limit)
         lock = posix.memfd_create("meshnet-xtables-lock")
         try:
             env = {"XTABLES_LOCKFILE": f"/proc/self/fd/{lock}"}
-            return Restoring(start(argv, text=text, timeout=limit, env=env, keep_fds=(lock,)), text)
+            return start(argv, text=text, timeout=limit, env=env, keep_fds=(lock,))
         finally:
             posix.close(lock)
 
@@ -138,43 +142,15 @@ class Xtables:
         return nft_table.delete_table(family, table, tuple(found.chains))
 
 
-class Saving:
-    """A look under way."""
-
-    __slots__ = ("_started",)
-
-    def __init__(self, started: Started) -> None:
-        self._started = started
-
-    def finish(self) -> str:
-        """Wait for the end; errors as for ``Xtables.save``."""
-        ran = self._started.wait()
-        if not ran.ok:
-            raise ToolError(f"{ran.argv[0]} refused", detail=ran.err)
-        return ran.out
-
-    def stop(self) -> None:
-        self._started.stop()
+def _saved(ran: Ran) -> str:
+    if not ran.ok:
+        raise ToolError(f"{ran.argv[0]} refused", detail=ran.err)
+    return ran.out
 
 
-class Restoring:
-    """A restore under way."""
-
-    __slots__ = ("_started", "_text")
-
-    def __init__(self, started: Started, text: str) -> None:
-        self._started = started
-        self._text = text
-
-    def finish(self) -> None:
-        """Wait for the end; errors as for ``Xtables.restore``."""
-        ran = self._started.wait()
-        if not ran.ok:
-            raise _refusal(ran, self._text)
-
-    def stop(self) -> None:
-        """End it now, whatever it has done."""
-        self._started.stop()
+def _restored(ran: Ran, text: str) -> None:
+    if not ran.ok:
+        raise _refusal(ran, text)
 
 
 def _refusal(ran: Ran, text: str) -> ToolError:

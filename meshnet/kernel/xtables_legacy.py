@@ -11,7 +11,7 @@ import time
 
 from meshnet.kernel import netns
 from meshnet.kernel.run import DEFAULT_TIMEOUT, Started
-from meshnet.kernel.together import later
+from meshnet.kernel.together import awaited, later
 from meshnet.kernel.xtables import LOCK_WAIT, legacy_tables
 from meshnet.model.errors import BusyError, ToolError, UnsupportedError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from meshnet.kernel.ports import Work
+    from meshnet.kernel.run import Ran
     from meshnet.model.cidr import Family
 
 LOCK_PATH = "/run/xtables.lock"
@@ -73,13 +74,13 @@ class LegacyLibrary:
 
             return legacy_child.save(family, tables, counters)
 
-        return Working(work)
+        return working(work)
 
     def restore(self, family: Family, text: str, *, test: bool = False) -> None:
         """Carry out a restore text, each table all or nothing; only parse it with ``test``. ToolError, BusyError."""
         self.begin(family, text, test=test).finish()
 
-    def begin(self, family: Family, text: str, *, test: bool = False) -> Working:
+    def begin(self, family: Family, text: str, *, test: bool = False) -> Work[str]:
         """Start a restore and return at once, so that both families run side by side; ``finish`` it."""
         path, wait = self._lock(), self.lock_wait
 
@@ -93,7 +94,7 @@ class LegacyLibrary:
             legacy_child.restore(family, text, test=test)
             return ""
 
-        return Working(work, wait)
+        return working(work, wait)
 
     def delete_empty_table(self, family: Family, table: str, besides: str = "") -> bool:  # noqa: ARG002
         """Legacy tables stay while their module is loaded: nothing to do."""
@@ -105,37 +106,32 @@ class LegacyLibrary:
         return os.environ.get("XTABLES_LOCKFILE", LOCK_PATH) if netns.in_birthplace() else ""
 
 
-class Working:
-    """A child under way with ``work``; what that returns, or why it failed, comes back through memfds."""
+def working(work: Callable[[], str], wait: float = 0.0) -> Work[str]:
+    """A child under way with ``work``; what that returns, or why it failed, comes back through memfds.
 
-    __slots__ = ("_started",)
+    ``finish`` waits at most half a minute and the wait for the lock.
+    """
+    reason = available()
+    if reason:
+        raise UnsupportedError((reason,), hint="use --backend iptables-legacy")
+    answer, chatter = os.memfd_create("meshnet-answer"), os.memfd_create("meshnet-chatter")
+    pid = os.fork()
+    if pid == 0:
+        _child(work, answer, chatter)
+    timeout = DEFAULT_TIMEOUT + wait
+    return awaited(Started(("libiptc",), pid, answer, chatter, time.monotonic() + timeout, timeout), _answered)
 
-    def __init__(self, work: Callable[[], str], wait: float = 0.0) -> None:
-        reason = available()
-        if reason:
-            raise UnsupportedError((reason,), hint="use --backend iptables-legacy")
-        answer, chatter = os.memfd_create("meshnet-answer"), os.memfd_create("meshnet-chatter")
-        pid = os.fork()
-        if pid == 0:
-            _child(work, answer, chatter)
-        timeout = DEFAULT_TIMEOUT + wait
-        self._started = Started(("libiptc",), pid, answer, chatter, time.monotonic() + timeout, timeout)
 
-    def finish(self) -> str:
-        """Wait for the end, at most half a minute and the wait for the lock."""
-        ran = self._started.wait()
-        if ran.ok:
-            return ran.out
-        message, _, detail = ran.out.partition("\n")
-        if ran.code == BUSY:
-            raise BusyError(message, hint="try again; lslocks")
-        if ran.code == REFUSED:
-            raise ToolError(message, detail=detail)
-        how = f"by signal {-ran.code}" if ran.code < 0 else f"with status {ran.code}"
-        raise ToolError(f"the libiptc child ended {how}", detail=ran.out + ran.err)
-
-    def stop(self) -> None:
-        self._started.stop()
+def _answered(ran: Ran) -> str:
+    if ran.ok:
+        return ran.out
+    message, _, detail = ran.out.partition("\n")
+    if ran.code == BUSY:
+        raise BusyError(message, hint="try again; lslocks")
+    if ran.code == REFUSED:
+        raise ToolError(message, detail=detail)
+    how = f"by signal {-ran.code}" if ran.code < 0 else f"with status {ran.code}"
+    raise ToolError(f"the libiptc child ended {how}", detail=ran.out + ran.err)
 
 
 def _child(work: Callable[[], str], answer: int, chatter: int) -> None:

@@ -98,19 +98,9 @@ class Runtime:
         return said | {"cniVersion": self.network["cniVersion"]} if said else said
 
 
-def call(
-    verb: str,
-    plugin: str,
-    config: object,
-    container: str = "one",
-    netns: str = "",
-    *,
-    node: Namespace | None = None,
-    arguments: str = "",
-) -> dict[str, Any]:
-    """One call of one plugin; what it answered. Refused with its error object."""
-    done = start(verb, plugin, json.dumps(config).encode(), container, netns, node=node, arguments=arguments)
-    return outcome(plugin, done)
+def call(verb: str, plugin: str, config: object, container: str = "one", netns: str = "", **how: Any) -> dict[str, Any]:
+    """One call of one plugin, as ``start`` makes it; what it answered. Refused with its error object."""
+    return outcome(plugin, start(verb, plugin, json.dumps(config).encode(), container, netns, **how))
 
 
 def start(

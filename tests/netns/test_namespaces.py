@@ -307,9 +307,9 @@ def test_a_table_with_chains_that_the_tool_cannot_print_is_left_alone(inside):
 
 
 def test_a_library_that_dies_is_told_in_words(inside):
-    from meshnet.kernel.xtables_legacy import Working
+    from meshnet.kernel.xtables_legacy import working
 
     with pytest.raises(ToolError, match="ended by signal 9"):
-        Working(lambda: str(os.kill(os.getpid(), 9))).finish()
+        working(lambda: str(os.kill(os.getpid(), 9))).finish()
     with pytest.raises(ToolError, match="ended with status 42"):
-        Working(lambda: os._exit(42)).finish()
+        working(lambda: os._exit(42)).finish()

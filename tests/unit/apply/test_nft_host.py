@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from meshnet.apply import nft_host
+from meshnet.apply import host, nft_host
 from meshnet.apply.nft_host import NftHost, own_tables
 from meshnet.kernel.rtnetlink import SeenRouting
 from meshnet.model.errors import UnsupportedError
@@ -33,7 +33,7 @@ class Kernel:
         monkeypatch.setattr(nft_host.nft, "begin", lambda text: self._work("nft", text))
         monkeypatch.setattr(nft_host.routes, "begin", lambda family, text: self._work("ip", family, text))
         monkeypatch.setattr(nft_host, "begin_ipset", lambda step: self._work(step.tool, step.text))
-        monkeypatch.setattr(nft_host.rtnetlink, "read", self._routing)
+        monkeypatch.setattr(host.rtnetlink, "read", self._routing)
 
     def _work(self, *words: Any) -> Kernel:
         self.done.append(words)
@@ -90,14 +90,14 @@ def test_routing_of_others_is_read_only_when_it_may_be_adopted(kernel: Kernel, a
 
 
 def test_each_step_goes_to_its_tool(kernel: Kernel) -> None:
-    host = NftHost((4, 6))
+    made = NftHost((4, 6))
     for step in (
         Step("ip", 6, "rule add x"),
         Step("nft", "inet", "table"),
         Step("ipset", "inet", "create"),
         Step("ipset destroy", "inet", "destroy"),
     ):
-        host.begin(step).finish()
+        made.begin(step).finish()
     assert kernel.done == [
         ("version",),
         ("ip", 6, "rule add x"),
@@ -109,10 +109,10 @@ def test_each_step_goes_to_its_tool(kernel: Kernel) -> None:
 
 def test_an_nft_that_is_too_old_is_refused_before_routing_changes(kernel: Kernel) -> None:
     kernel.version = UnsupportedError(["nft 0.9.0 has no tproxy"])
-    host = NftHost((4, 6))
+    made = NftHost((4, 6))
     for _ in range(2):
         with pytest.raises(UnsupportedError):
-            host.begin(Step("ip", 4, "rule add x"))
+            made.begin(Step("ip", 4, "rule add x"))
     assert kernel.done == [("version",)] * 2
 
 

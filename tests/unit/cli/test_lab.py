@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +12,11 @@ from meshnet.kernel.netns import where
 from meshnet.lab import available, installed, keeper, runner
 from meshnet.model.errors import NamespaceError, UsageError
 from tests.unit.cli.commands import HEAD, data
+from tests.unit.cli.places import FakePlace
 from tests.unit.lab.runs import ran, record, scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from meshnet.kernel.netns import Where
@@ -182,29 +182,12 @@ def test_down(
     assert data(called("lab", "down", "-o", "json")[1]) == {"keepers": cleared[0], "leftovers": cleared[1]}
 
 
-class Place:
+class Place(FakePlace):
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.opened: list[Where] = []
+        super().__init__()
         self.ran: list[str] = []
-        self.inside = False
         monkeypatch.setattr(netns, "open_namespace", self.open)
         monkeypatch.setattr(os, "execvp", self.exec)
-
-    def open(self, place: Where) -> Place:
-        self.opened.append(place)
-        return self
-
-    def __enter__(self) -> Place:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        self.inside = True
-        yield
-        self.inside = False
 
     def exec(self, program: str, words: list[str]) -> None:
         assert self.inside

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,37 +12,20 @@ from meshnet.model.errors import NamespaceError, PermissionMissing
 from meshnet.model.facts import Facts
 from meshnet.sidecar.config import Settings
 from tests.unit.cli.commands import HEAD
+from tests.unit.cli.places import FakePlace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from meshnet.kernel.netns import Where
 
 
-class Pod:
+class Pod(FakePlace):
     """What was entered and started; nothing is, since starting would take this process's place."""
 
     def __init__(self) -> None:
-        self.place: Where | None = None
-        self.inside = False
+        super().__init__()
         self.settings: Settings | None = None
-
-    def open(self, place: Where) -> Pod:
-        self.place = place
-        return self
-
-    def __enter__(self) -> Pod:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        self.inside = True
-        yield
-        self.inside = False
 
     def start(self, program: str, argv: list[str]) -> None:
         assert self.inside
@@ -64,7 +46,7 @@ def pod(monkeypatch: pytest.MonkeyPatch) -> Pod:
 def test_it_runs_inside_as_the_spec_s_first_identity(called: Any, pod: Pod, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(f"{HEAD}sidecar: {{uids: [7, 8], gids: [9]}}\nfamilies: [ipv4, ipv6]\n")
     assert called("sidecar", str(tmp_path / "pod.yaml"), "--netns", "web")[0] == 0
-    assert pod.place == where("web")
+    assert pod.opened == [where("web")]
     assert pod.settings is not None
     assert (pod.settings.uid, pod.settings.gid, pod.settings.families) == (7, 9, (4, 6))
     assert pod.settings.dials == "original"
@@ -80,7 +62,7 @@ def test_families_that_are_left_open_are_the_namespace_s(called: Any, pod: Pod, 
 def test_a_wrong_spec_is_said_before_anything_is_entered(called: Any, pod: Pod, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(f"{HEAD}inbound: {{mode: sideways}}\n")
     assert called("sidecar", str(tmp_path / "pod.yaml"), "--netns", "web")[0] == 2
-    assert (pod.place, pod.settings) == (None, None)
+    assert (pod.opened, pod.settings) == ([], None)
 
 
 @pytest.mark.parametrize(

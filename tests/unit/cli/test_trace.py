@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,45 +15,27 @@ from meshnet.probe import host as probing
 from meshnet.probe import trace as tracing
 from meshnet.probe.trace import Met
 from tests.unit.cli.commands import data
+from tests.unit.cli.places import FakePlace
 from tests.unit.simulate.pods import CLIENT, POD, host, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meshnet.kernel.netns import Where
 
 RULES = {4: table("nat", "-A PREROUTING -p tcp -j REDIRECT --to-ports 15006"), 6: ""}
 CAPTURED = Met("nat", "PREROUTING", 1, "redirect", 0)
 OTHER = Met("filter", "INPUT", 1, "drop", None)
 
 
-class Pod:
+class Pod(FakePlace):
     """A namespace with these rules, and what the kernel is to tell of the packet."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.where = where("pod")
         self.saved: dict[str, dict[int, str]] = {"nft": RULES, "legacy": {4: "", 6: ""}}
         self.real: tuple[Met, ...] = (CAPTURED,)
-        self.opened: list[Where] = []
-        self.closed = 0
         self.followed: list[Any] = []
-
-    def open(self, place: Where) -> Pod:
-        self.opened.append(place)
-        return self
-
-    def __enter__(self) -> Pod:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.closed += 1
-
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        yield
 
     def variant(self, name: str) -> Any:
         class Saved:

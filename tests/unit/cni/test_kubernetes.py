@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,6 @@ import yaml
 from meshnet.cni.kubernetes import Access, Api, read_kubeconfig
 from meshnet.cni.protocol import CniError
 from tests.cni.api import TOKEN, FakeApi, certified, injected
-
-
-@pytest.fixture
-def api() -> Iterator[FakeApi]:
-    made = FakeApi()
-    made.put(injected())
-    yield made
-    made.close()
 
 
 def access(api: FakeApi, **more: Any) -> Access:

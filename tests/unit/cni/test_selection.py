@@ -12,7 +12,6 @@ from meshnet.cni.selection import decide, interception, of_manifest
 from tests.cni.api import FakeApi, injected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from meshnet.cni.config import Config
@@ -21,14 +20,6 @@ if TYPE_CHECKING:
 
 WEB = {"K8S_POD_NAMESPACE": "shop", "K8S_POD_NAME": "web", "K8S_POD_UID": "uid-web"}
 STATUS = {"sidecar.istio.io/status": '{"containers":["istio-proxy"]}'}
-
-
-@pytest.fixture
-def api() -> Iterator[FakeApi]:
-    made = FakeApi()
-    made.put(injected())
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -88,10 +88,10 @@ def test_capabilities_are_read_from_the_effective_set(monkeypatch):
 
 
 def test_setns_says_which_capability_is_missing(monkeypatch):
-    def refuse(_fd):
+    def refuse(_fd, _kind):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(netns, "_call_setns", refuse)
+    monkeypatch.setattr(netns, "setns", refuse)
     monkeypatch.setattr(netns.Namespace, "is_current", property(lambda _self: False))
     with netns.open_namespace() as own, pytest.raises(PermissionMissing, match="CAP_SYS_ADMIN"), own.entered():
         pass

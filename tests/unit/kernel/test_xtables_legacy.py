@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from meshnet.kernel import xtables_legacy
-from meshnet.kernel.xtables_legacy import LegacyLibrary, Working
+from meshnet.kernel.xtables_legacy import LegacyLibrary, working
 from meshnet.model.errors import BusyError, ToolError, UnsupportedError
 
 
@@ -25,11 +25,11 @@ def raising(error):
 
 
 def test_what_the_child_returns():
-    assert Working(lambda: "*nat\nCOMMIT\nä\n").finish() == "*nat\nCOMMIT\nä\n"
+    assert working(lambda: "*nat\nCOMMIT\nä\n").finish() == "*nat\nCOMMIT\nä\n"
 
 
 def test_what_the_library_prints_is_neither_answer_nor_seen(capfd):
-    assert Working(lambda: os.write(1, b"-m owner") and os.write(2, b"complaint") and "answer").finish() == "answer"
+    assert working(lambda: os.write(1, b"-m owner") and os.write(2, b"complaint") and "answer").finish() == "answer"
     assert capfd.readouterr() == ("", "")
 
 
@@ -44,7 +44,7 @@ def test_what_the_library_prints_is_neither_answer_nor_seen(capfd):
 )
 def test_why_it_failed_comes_back(error, kind, message, detail):
     with pytest.raises(ToolError) as refused:
-        Working(raising(error)).finish()
+        working(raising(error)).finish()
     assert type(refused.value) is kind
     assert (refused.value.message, refused.value.detail) == (message, detail)
 
@@ -58,7 +58,7 @@ def test_a_library_that_ends_the_process_ends_the_child_alone(status):
         os._exit(status)
 
     with pytest.raises(ToolError) as refused:
-        Working(work).finish()
+        working(work).finish()
     assert type(refused.value) is ToolError
     assert refused.value.message == f"the libiptc child ended with status {status}"
     assert refused.value.detail == "bad argument"
@@ -66,13 +66,13 @@ def test_a_library_that_ends_the_process_ends_the_child_alone(status):
 
 def test_a_library_that_is_killed_ends_the_child_alone():
     with pytest.raises(ToolError, match="by signal 9"):
-        Working(lambda: os.kill(os.getpid(), 9) or "").finish()
+        working(lambda: os.kill(os.getpid(), 9) or "").finish()
 
 
 def test_without_the_library_no_child_is_started(monkeypatch):
     monkeypatch.setattr(xtables_legacy, "available", lambda: "python-iptables is not installed")
     with pytest.raises(UnsupportedError, match="not installed"):
-        Working(lambda: pytest.fail("started"))
+        working(lambda: pytest.fail("started"))
 
 
 def test_why_the_library_can_t_be_had(monkeypatch):
