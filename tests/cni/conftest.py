@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from meshnet.kernel import netns
-from tests.netns.pods import Scratch
+from tests.scratch import require
+from tests.scratch import scratch as scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from meshnet.kernel.netns import Namespace
+    from tests.netns.pods import Scratch
 
 
 TOOLS = (
@@ -44,19 +45,7 @@ collect_ignore = [] if shutil.which("podman") is None or podman_speaks_cni() els
 
 @pytest.fixture(scope="session", autouse=True)
 def _host_can_do_it() -> None:
-    """These tests never skip: without root or a tool each of them fails and says what is missing."""
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    missing = [tool for tool in TOOLS if shutil.which(tool, path=path) is None]
-    missing += [name for name in NEIGHBOURS if not Path("/usr/lib/cni", name).exists()]
-    assert os.geteuid() == 0, "kernel tests need root"
-    assert not missing, f"the plugin's tests need {', '.join(missing)}: make setup"
-
-
-@pytest.fixture
-def scratch() -> Iterator[Scratch]:
-    made = Scratch()
-    yield made
-    made.clean()
+    require(TOOLS, *(name for name in NEIGHBOURS if not Path("/usr/lib/cni", name).exists()))
 
 
 @pytest.fixture

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.netns import landing
-from tests.netns.pods import Pod, Scratch
+from tests.netns.pods import Pod
+from tests.scratch import require
+from tests.scratch import scratch as scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from meshnet.kernel.netns import Namespace
     from tests.netns.landing import Listeners
+    from tests.netns.pods import Scratch
 
 TOOLS = ("iptables-nft-restore", "iptables-legacy-restore", "ip6tables-legacy-restore", "nft", "ipset", "ip", "setpriv")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _host_can_do_it() -> None:
-    """These tests never skip: without root or a tool each of them fails and says what is missing."""
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    missing = [tool for tool in TOOLS if shutil.which(tool, path=path) is None]
-    assert os.geteuid() == 0, "kernel tests need root"
-    assert not missing, f"kernel tests need {', '.join(missing)}"
-
-
-@pytest.fixture
-def scratch() -> Iterator[Scratch]:
-    made = Scratch()
-    yield made
-    made.clean()
+    require(TOOLS)
 
 
 @pytest.fixture
