@@ -35,15 +35,15 @@ os.execvp("sleep", ["sleep", "300"])
 """
 
 
-def pod_of(count: int) -> Iterator[str]:
-    """A process in a user and a network namespace of its own, with the inner ids from 0 up to ``count``."""
+def pod_of(mapped: str) -> Iterator[str]:
+    """A process in a user and a network namespace of its own, with this map of ids."""
     argv = (sys.executable, "-I", "-S", "-c", SCRIPT)
     child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     assert child.stdin is not None and child.stdout is not None
     try:
         assert child.stdout.readline() == b"made\n"
         for kind in ("uid", "gid"):
-            Path(f"/proc/{child.pid}/{kind}_map").write_text(f"0 200000 {count}")
+            Path(f"/proc/{child.pid}/{kind}_map").write_text(mapped)
         child.stdin.write(b"mapped\n")
         assert child.stdout.readline() == b"up\n"
         path = f"/proc/{child.pid}/ns/net"
@@ -59,12 +59,18 @@ def pod_of(count: int) -> Iterator[str]:
 
 @pytest.fixture
 def pod_path() -> Iterator[str]:
-    yield from pod_of(65536)
+    yield from pod_of("0 200000 65536")
 
 
 @pytest.fixture
 def narrow_pod_path() -> Iterator[str]:
-    yield from pod_of(1000)
+    yield from pod_of("0 200000 1000")
+
+
+@pytest.fixture
+def rootless_pod_path() -> Iterator[str]:
+    """As podman maps for an ordinary user: its own id is the inner root."""
+    yield from pod_of("0 200000 1\n1 300000 65536")
 
 
 @pytest.mark.parametrize("variant", ["nft", "legacy"])
@@ -96,6 +102,14 @@ def test_an_id_that_its_map_has_not_is_refused_in_words(config: Made, narrow_pod
         assert "user namespace" in refused.value.answer["msg"]
         assert "1337" in refused.value.answer["details"]
         assert snapshot(namespace) == before
+
+
+def test_a_range_of_ids_over_two_parts_of_the_map(config: Made, rootless_pod_path: str) -> None:
+    settings = config(interception={"outbound": {"excludeUsers": [{"uids": ["0-50", 60]}]}})
+    call("ADD", "meshnet-cni", settings, "one", rootless_pod_path)
+    call("CHECK", "meshnet-cni", settings, "one", rootless_pod_path)
+    assert "--uid-owner 0-50" in seen_inside(rootless_pod_path, "nft")
+    call("DEL", "meshnet-cni", settings, "one", rootless_pod_path)
 
 
 def seen_inside(path: str, variant: str) -> str:

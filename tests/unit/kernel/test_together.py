@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.kernel.together import later, outcomes, results
+from meshnet.kernel.run import Ran
+from meshnet.kernel.together import awaited, later, outcomes, results
 from meshnet.model.errors import ToolError
 
 
@@ -78,3 +79,39 @@ def test_work_without_a_process_is_done_when_it_is_waited_for():
     work.finish()
     work.stop()
     assert log == ["done"]
+
+
+class Process:
+    """One that has been started, and what is asked of it."""
+
+    def __init__(self):
+        self.log = []
+
+    def wait(self):
+        self.log.append("wait")
+        return Ran(("tool",), 3, "said", "")
+
+    def stop(self):
+        self.log.append("stop")
+
+
+def test_a_process_s_end_becomes_a_result():
+    process = Process()
+    work = awaited(process, lambda ran: (ran.out, ran.code))
+    assert process.log == []
+    assert work.finish() == ("said", 3)
+    assert process.log == ["wait"]
+
+
+def test_a_process_s_end_may_be_a_refusal():
+    def refuse(ran):
+        raise ToolError(f"status {ran.code}")
+
+    with pytest.raises(ToolError, match="status 3"):
+        awaited(Process(), refuse).finish()
+
+
+def test_a_process_that_is_stopped_is_not_waited_for():
+    process = Process()
+    awaited(process, lambda ran: pytest.fail("asked")).stop()
+    assert process.log == ["stop"]
