@@ -48,8 +48,9 @@ def decides(path: Path) -> bool:
 
 
 def mirror(module: str) -> Path:
+    """Of __main__ it is test_main."""
     path = Path(module)
-    return TESTS / "unit" / path.parent / f"test_{path.name}"
+    return TESTS / "unit" / path.parent / f"test_{path.stem.strip('_')}.py"
 
 
 @pytest.mark.parametrize("module", MODULES)
