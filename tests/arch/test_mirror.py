@@ -25,7 +25,6 @@ ELSEWHERE = {
     "sidecar/privilege.py": "netns/test_sidecar.py",
     "sidecar/proxy.py": "netns/test_sidecar.py",
     "testing/fixtures.py": "e2e/test_wheel.py",
-    "testing/pod.py": "e2e/test_wheel.py",
 }
 """What does nothing but ask the kernel or start processes: replaced, nothing of it would be left. By the test that runs
 it with both."""

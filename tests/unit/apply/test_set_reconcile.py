@@ -61,9 +61,17 @@ def test_a_set_of_another_kind_is_made_anew_since_the_kernel_swaps_like_with_lik
     assert (stale, lines) == ((), [f"+ ipset MESHNET_A {words}"])
 
 
-def test_what_a_killed_exchange_left_goes_first_and_only_once() -> None:
-    fresh, stale, lines = reconcile_sets((ONE,), (HALF,))
-    assert fresh[0].text.startswith(f"destroy {BESIDE}\ncreate -exist MESHNET_A")
+def test_what_a_killed_exchange_left_goes_first_where_another_one_follows() -> None:
+    changed = replace(ONE, members=((1, 32),))
+    fresh, stale, lines = reconcile_sets((ONE,), (changed, HALF))
+    assert fresh[0].text.startswith(f"destroy {BESIDE}\ncreate -exist {BESIDE} ")
     assert stale == ()
-    assert lines == [f"- ipset {BESIDE}", "+ ipset MESHNET_A hash:net, 2 members"]
-    assert reconcile_sets((), (HALF,))[0][0].text == f"destroy {BESIDE}\n"
+    assert lines[0] == f"- ipset {BESIDE}"
+
+
+def test_what_a_killed_exchange_left_goes_behind_everything_else() -> None:
+    fresh, stale, lines = reconcile_sets((ONE,), (HALF,))
+    assert fresh[0].text.startswith("create -exist MESHNET_A ")
+    assert [(step.tool, step.text) for step in stale] == [("ipset destroy", f"destroy {BESIDE}\n")]
+    assert lines == ["+ ipset MESHNET_A hash:net, 2 members", f"- ipset {BESIDE}"]
+    assert reconcile_sets((), (HALF,))[:2] == ([], stale)

@@ -29,6 +29,7 @@ PLAIN: dict[str, Any] = {
     "src": None,
     "dst": None,
     "iface": "eth0",
+    "proto": "tcp",
     "dport": 80,
     "address": (),
     "src_valid_mark": False,

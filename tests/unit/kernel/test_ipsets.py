@@ -74,42 +74,60 @@ def test_without_capability(monkeypatch):
         ipsets.read("M")
 
 
-class Tool:
-    """``ipset``: which names it refuses, how often."""
+class Kernel:
+    """What answers a request to take a set away: with ``codes``, and then with 0."""
 
-    def __init__(self, monkeypatch, **refusing):
-        self.refusing, self.called, self.clock = refusing, [], 0.0
-        monkeypatch.setattr(ipsets, "run", self)
+    def __init__(self, monkeypatch, **codes):
+        self.codes, self.asked, self.clock = codes, [], 0.0
+        monkeypatch.setattr(ipsets, "Netlink", lambda *_: self)
         monkeypatch.setattr(ipsets.time, "sleep", self.sleep)
         monkeypatch.setattr(ipsets.time, "monotonic", lambda: self.clock)
 
-    def __call__(self, argv):
-        name = argv[-1]
-        self.called.append(name)
-        self.refusing[name] = self.refusing.get(name, 0) - 1
-        return Ran(tuple(argv), 1 if self.refusing[name] >= 0 else 0, "", "in use")
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def carry_out(self, request):
+        name = ipsets.text(ipsets.attributes(request, 20)[ipsets.NAME])  # behind the headers of netlink and netfilter
+        self.asked.append(name)
+        codes = self.codes.get(name, [])
+        return codes.pop(0) if codes else 0
 
     def sleep(self, seconds):
         self.clock += seconds
 
 
 def test_a_set_that_a_rule_lets_go_of_late_is_tried_again_alone(monkeypatch):
-    tool = Tool(monkeypatch, b=2)
+    kernel = Kernel(monkeypatch, b=[errno.EBUSY] * 2)
     ipsets.destroy(("a", "b", "c"))
-    assert tool.called == ["a", "b", "c", "b", "b"]
+    assert kernel.asked == ["a", "b", "c", "b", "b"]
 
 
 def test_a_set_that_somebody_still_looks_into_stays(monkeypatch):
-    tool = Tool(monkeypatch, a=10_000)
+    kernel = Kernel(monkeypatch, a=[errno.EBUSY] * 10_000)
     ipsets.destroy(("a",))
-    assert tool.clock >= ipsets.PATIENCE
-    assert len(tool.called) < 1000
+    assert kernel.clock >= ipsets.PATIENCE
+    assert len(kernel.asked) < 1000
 
 
-def test_no_set_to_destroy_starts_nothing(monkeypatch):
-    tool = Tool(monkeypatch)
+def test_a_set_that_is_gone_already_is_gone(monkeypatch):
+    kernel = Kernel(monkeypatch, a=[errno.ENOENT])
+    ipsets.destroy(("a",))
+    assert kernel.asked == ["a"]
+
+
+def test_no_set_to_destroy_asks_nobody(monkeypatch):
+    kernel = Kernel(monkeypatch)
     ipsets.destroy(())
-    assert tool.called == []
+    assert kernel.asked == []
+
+
+def test_taking_a_set_away_without_the_capability(monkeypatch):
+    Kernel(monkeypatch, a=[errno.EPERM])
+    with pytest.raises(PermissionMissing):
+        ipsets.destroy(("a",))
 
 
 @pytest.mark.parametrize("code", [0, 1])

@@ -69,9 +69,28 @@ def logged(prefix, mark=7):
     return bytes(4) + text_attribute(10, prefix) + number(2, mark)
 
 
+def with_legacy_rules():
+    found = made()
+    found._lengths = {("mangle", "PREROUTING"): 3}
+    return found
+
+
 def test_a_line_of_the_legacy_log_has_the_mark_as_it_was_before():
-    found = made()._logged(LOG_PACKET, logged("TRACE: mangle:PREROUTING:rule:3 "))
+    found = with_legacy_rules()._logged(LOG_PACKET, logged("TRACE: mangle:PREROUTING:rule:3 "))
     assert found == Event(0, "mangle", "PREROUTING", 3, "", 7, True)
+
+
+@pytest.mark.parametrize(("chain", "number"), [("PREROUTING", 4), ("OUTPUT", 1)])
+def test_behind_a_legacy_chain_s_last_rule_is_its_policy(chain, number):
+    found = with_legacy_rules()._logged(LOG_PACKET, logged(f"TRACE: mangle:{chain}:policy:{number} "))
+    assert found == Event(0, "mangle", chain, 0, "", 7, True)
+
+
+@pytest.mark.parametrize("table", ["", "*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n"])
+def test_how_many_rules_a_legacy_chain_has(monkeypatch, table):
+    rules = "*mangle\n-A PREROUTING -j A\n-A A -j ACCEPT\n-A PREROUTING -j A\nCOMMIT\n"
+    monkeypatch.setattr(tracing.Xtables, "save", lambda *_: table + rules)
+    assert made()._legacy() == {("mangle", "PREROUTING"): 2, ("mangle", "A"): 1}
 
 
 @pytest.mark.parametrize("prefix", ["", "somebody's log: ", "TRACE: mangle:PREROUTING", "mangle:PREROUTING:rule:3"])
@@ -105,6 +124,7 @@ class Kernel:
         monkeypatch.setattr(tracing, "run", self.run)
         monkeypatch.setattr(tracing, "find", lambda name: "/sbin/nft")
         monkeypatch.setattr(Tracing, "_handles", lambda _: {("nat", "OUTPUT", 7): 1})
+        monkeypatch.setattr(Tracing, "_legacy", lambda _: {})
 
     def run(self, argv, text):
         self.texts.append(text)
@@ -168,7 +188,16 @@ def test_whatever_fails_is_taken_back_too(kernel):
     with pytest.raises(ToolError, match="nft refused"), tracer(kernel):
         pytest.fail("entered")
     assert kernel.logger.read_text().strip() == "NONE"
-    assert kernel.closed == 2
+    assert kernel.closed == 1, "the log is opened last"
+
+
+def test_a_killed_trace_s_logger_is_not_taken_for_the_namespace_s_own(kernel, monkeypatch):
+    kernel.logger.write_text("nfnetlink_log\n")
+    left = "table ip meshnet_trace {\n\tchain logger_was_nf_log_ipv4 {\n\t}\n}\n"
+    monkeypatch.setattr(tracing, "run", lambda argv, text="": Ran(tuple(argv), 0, left if "list" in argv else "", ""))
+    with tracer(kernel):
+        pass
+    assert kernel.logger.read_text() == "nf_log_ipv4"
 
 
 def test_another_tracer_has_the_log(kernel):
