@@ -155,7 +155,7 @@ def test_it_speaks_tls(bare_node: Path, config: Made, pod: Namespace, tmp_path: 
 
 
 def test_a_user_namespace_of_the_pod_s_own(bare_node: Path, config: Made) -> None:
-    for path in pod_of(65536):
+    for path in pod_of("0 200000 65536"):
         with open_namespace(where(path)) as namespace:
             before = snapshot(namespace)
             call(bare_node, "ADD", here(config), path)
