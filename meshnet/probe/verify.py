@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from meshnet.probe.ground import Cable
 
 PATIENCE = 1.6
-"""Seconds until a packet that nobody has seen counts as lost: one retransmission of a SYN (RFC 6298) and some."""
+"""Seconds of looking without anything new until a packet that nobody has seen counts as lost: one retransmission of a
+SYN (RFC 6298) and some."""
+
+LOOK = 0.05
+"""Seconds that one look lasts at most. On a machine that leaves no time to this process, a look of seconds has seen no
+more than one of these; counted in full, all that was under way would be told as dropped."""
 
 QUIET = 0.25
 """Seconds without anything new after which only silence is left to wait for, when all other probes have landed."""
@@ -167,18 +172,18 @@ class Run:
 
     def watch(self, progress: Callable[[int, int], None]) -> None:
         """Until every probe has landed, or nothing more is to be expected."""
-        start = last = time.monotonic()
+        waited = 0.0
         while len(self._seen) < len(self._wanted):
-            before = len(self._seen)
+            before, begun = len(self._seen), time.monotonic()
             # Frames first: a peer that really has the address refuses, and the departure must be known before that.
-            for key, _ in sorted(self._selector.select(0.05), key=lambda ready: ready[0].fileobj not in self._wires):
+            for key, _ in sorted(self._selector.select(LOOK), key=lambda ready: ready[0].fileobj not in self._wires):
                 key.data(key.fileobj)
-            now = time.monotonic()
+            waited += min(time.monotonic() - begun, LOOK)
             if len(self._seen) > before:
-                last = now
+                waited = 0.0
                 progress(len(self._seen), len(self._wanted))
             silent = all(self._may_be_silent(number) for number in self._open())
-            if now - start > PATIENCE or (silent and now - last > QUIET):
+            if waited > (QUIET if silent else PATIENCE):
                 return
 
     def _open(self) -> Iterator[int]:

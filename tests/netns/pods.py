@@ -44,6 +44,8 @@ class Scratch:
         namespace = netns.open_namespace(netns.where(name))
         self._open.append(namespace)
         links.quiet_ipv6(namespace)
+        # A link-local address comes a moment after its link is up, and would look like something that was left behind.
+        links.sysctl(namespace, "net.ipv6.conf.default.addr_gen_mode", 1)
         links.up(namespace, "lo")
         return namespace
 

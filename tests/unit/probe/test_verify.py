@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
+from meshnet.probe import verify as module
 from meshnet.probe.flows import probes
-from meshnet.probe.verify import A_SECOND, HIGHEST, LOWEST, Seen, Verified, _application, source_ports
+from meshnet.probe.verify import A_SECOND, HIGHEST, LOWEST, PATIENCE, Run, Seen, Verified, _application, source_ports
 from tests.unit.probe.scenes import scene, spec
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_one_wrong_probe_is_enough() -> None:
@@ -33,3 +38,41 @@ def test_the_application_listens_wherever_it_is_called() -> None:
     found = probes(spec(), scene())
     posts = _application(found)
     assert len(posts) == len(set(posts)) and ("tcp", 80) in posts and ("tcp", 15008) in posts
+
+
+class Machine:
+    """A selector whose looks last ``each`` seconds; ``landing``: at which of them one probe more has landed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, each: float, landing: set[int]) -> None:
+        self.each, self.landing, self.clock, self.looks = each, landing, 0.0, 0
+        self.run: Any = object.__new__(Run)
+        self.run._wanted, self.run._seen, self.run._wires = probes(spec(), scene())[:3], {}, {}
+        self.run._spec, self.run._selector = spec(), self
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.clock)
+
+    def select(self, _: float) -> list[Any]:
+        self.looks += 1
+        self.clock += self.each
+        if self.looks in self.landing:
+            self.run._seen[len(self.run._seen)] = "direct"
+        return []
+
+    def watch(self) -> int:
+        told: list[int] = []
+        self.run.watch(lambda landed, _: told.append(landed))
+        return len(told)
+
+
+def test_what_is_under_way_is_waited_for_on_a_machine_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Machine(monkeypatch, each=10.0, landing={3, 6, 9}).watch() == 3
+
+
+def test_what_lands_late_is_waited_for_as_long_as_something_lands(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, each=0.05, landing={30, 60, 90})
+    assert (machine.watch(), machine.clock > 2 * PATIENCE) == (3, True)
+
+
+def test_what_never_lands_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, each=0.05, landing={1})
+    assert machine.watch() == 1
+    assert PATIENCE < machine.clock < 2 * PATIENCE
