@@ -11,6 +11,8 @@ from meshnet.model.value import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from meshnet.apply.host import Host
     from meshnet.model.plan import Observed, Step
 
@@ -19,18 +21,28 @@ AS_IT_WAS = "; the namespace is as it was"
 STUCK = "the work failed half-way and could not be taken back"
 
 
-def changes(host: Host, plan: Plan) -> ChangeSet:
+def nobody(before: Plan) -> None:
+    del before
+
+
+def changes(host: Host, plan: Plan, ahead: Callable[[Plan], None] = nobody) -> ChangeSet:
     """What ``apply`` would do in the namespace that the caller has entered; changes nothing."""
-    return reconcile(plan, observe(host), disposable=disposable(host))
+    before = observe(host)
+    work = reconcile(plan, before, disposable=disposable(host))
+    if work.steps:
+        ahead(before.own)
+    return work
 
 
-def apply(host: Host, plan: Plan, *, anew: bool = False) -> Receipt:
+def apply(host: Host, plan: Plan, *, anew: bool = False, ahead: Callable[[Plan], None] = nobody) -> Receipt:
     """Make the namespace hold the plan; when any step fails it is as it was, and the error says so.
 
-    ``anew``: tables are written even where nothing differs.
+    ``anew``: tables are written even where nothing differs. ``ahead`` hears what is ours there, before it changes.
     """
     before = observe(host)
     work = reconcile(plan, before, disposable=disposable(host), anew=anew)
+    if work.steps:
+        ahead(before.own)
     try:
         _carry_out(host, work.steps)
         if work.steps:

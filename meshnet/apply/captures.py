@@ -33,8 +33,11 @@ class Carried:
 
     def holds(self, entry: Entry) -> bool:
         """Whether a tracked connection is one that was captured, by its translation or its mark."""
-        marked = any(entry.mark & mask == mark for mark, mask in self.marks)
-        return marked or (entry.translated and entry.answered_from in self.ports)
+        return self.leads_back(entry) or (entry.translated and entry.answered_from in self.ports)
+
+    def leads_back(self, entry: Entry) -> bool:
+        """Whether the application's answers to a client's address go to the sidecar, by the connection's mark."""
+        return any(entry.mark & mask == mark for mark, mask in self.marks)
 
 
 def carried(*plans: Plan) -> Carried:

@@ -68,6 +68,4 @@ def _open(place: Where, held: Carried) -> int:
     """How many captured connections are open."""
     with netns.open_namespace(place) as namespace, namespace.entered():
         found = [entry for family in (4, 6) for entry in conntrack.entries(family)]
-    return sum(
-        entry.protocol == conntrack.TCP and entry.tcp_state in conntrack.OPEN and held.holds(entry) for entry in found
-    )
+    return sum(entry.open and held.holds(entry) for entry in found)

@@ -41,13 +41,23 @@ if TYPE_CHECKING:
         def forget(self, stale: Callable[[Entry], bool]) -> int:
             """Have conntrack forget connections; how many."""
 
+        def tracked(self) -> tuple[Entry, ...]:
+            """The connections that conntrack knows."""
+
+
+def tracked() -> tuple[Entry, ...]:
+    """The connections of both families that conntrack knows; none where there is no conntrack."""
+    from meshnet.kernel import conntrack
+
+    families: tuple[Family, ...] = (4, 6)
+    return tuple(entry for family in families for entry in conntrack.entries(family))
+
 
 def forget(stale: Callable[[Entry], bool]) -> int:
     """Have conntrack forget connections of both families; how many. Nothing where there is no conntrack."""
     from meshnet.kernel import conntrack
 
-    families: tuple[Family, ...] = (4, 6)
-    found = [entry for family in families for entry in conntrack.entries(family) if stale(entry)]
+    found = [entry for entry in tracked() if stale(entry)]
     return conntrack.forget(found) if found else 0
 
 
@@ -71,6 +81,9 @@ class Surroundings:
 
     def forget(self, stale: Callable[[Entry], bool]) -> int:
         return forget(stale)
+
+    def tracked(self) -> tuple[Entry, ...]:
+        return tracked()
 
 
 class LiveHost(Surroundings):

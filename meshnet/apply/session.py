@@ -177,7 +177,8 @@ class Session:
 
     def changes(self, spec: Spec) -> ChangeSet:
         """What ``apply`` would do, on another backend too that holds rules of ours."""
-        here = self._work.changes(self.host, self.compile(spec).plan)
+        plan = self.compile(spec).plan
+        here = self._work.changes(self.host, plan, lambda before: self._tell_lost(before, plan))
         return _joined(here, tuple(self._work.rules_to_remove(host) for host in self._elsewhere()))
 
     def apply(self, spec: Spec, *, anew: bool = False) -> Receipt:
@@ -188,19 +189,44 @@ class Session:
         compiled = self.compile(spec)
         with self._all_or_nothing():
             try:
-                receipt = self._work.apply(self.host, self._for_now(compiled.plan), anew=anew)
+                receipt = self._applied(compiled.plan, anew)
             except MeshnetError as error:
                 needed = spec.families != "auto" or self.facts.global_ipv6
                 if needed or compiled.program.families == (4,) or isinstance(error, BusyError):
                     raise
                 compiled = self._compiled(spec, replace(self.facts, families=(4,)))
-                receipt = self._work.apply(self.host, self._for_now(compiled.plan), anew=anew)
+                receipt = self._applied(compiled.plan, anew)
                 said = " ".join(error.lines())
                 self.notices.append(f"IPv6 left out, no interface has a global IPv6 address: {said}")
             elsewhere = self._clear_elsewhere()
             if elsewhere and self.host.read_sets() != compiled.plan.sets:  # which those rules looked into
                 elsewhere = (*elsewhere, self._work.apply(self.host, compiled.plan).changes)
         return self._receipt(_joined(receipt.changes, elsewhere))
+
+    def _applied(self, plan: Plan, anew: bool) -> Receipt:
+        return self._work.apply(
+            self.host, self._for_now(plan), anew=anew, ahead=lambda before: self._tell_lost(before, plan)
+        )
+
+    def _tell_lost(self, before: Plan, after: Plan) -> None:
+        """A word about open connections whose answers the old rules lead back to the sidecar, and the new ones don't.
+
+        In a fresh namespace nothing is loaded for it, and conntrack is asked only when a mark goes.
+        """
+        elsewhere = tuple(self._elsewhere())
+        if not elsewhere and before == self._work.NOTHING:
+            return
+        from meshnet.apply.captures import carried
+        from meshnet.apply.observe import observe
+
+        old, new = carried(before, *(observe(host).own for host in elsewhere)), carried(after)
+        if old.marks <= new.marks:
+            return
+        count = sum(it.open and old.leads_back(it) and not new.leads_back(it) for it in self.host.tracked())
+        if count:
+            many = "s lose" if count > 1 else " loses"
+            note = f"{count} open connection{many} the way back to the sidecar, which these rules don't have"
+            self.notices.append(f"{note}: before applying, meshnet remove --drain waits for the end of such")
 
     def held(self) -> dict[str, Plan]:
         """What is ours, by each backend that holds any of it, and by this one."""

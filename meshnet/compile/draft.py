@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshnet.model.cidr import Cidr
-from meshnet.model.program import TABLES, Chain, Entry, Jump, Program, Return, Rule
+from meshnet.model.program import TABLES, Chain, CtState, Entry, Jump, Program, Redirect, Return, Rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Draft:
 
     def finish(self) -> Program:
         """The program of profile meshnet: what does nothing is left out, and an entry leads to each first chain."""
-        kept = self._reachable()
+        kept = _in_order(self._translating(self._reachable()))
         hooks: tuple[tuple[Hook, str, str], ...] = (("PREROUTING", PRE, "in"), ("OUTPUT", OUT, "out"))
         entries = tuple(
             Entry(table, hook, Rule(f"{table}.{way}.entry", (), Jump(chain), ""))
@@ -93,6 +93,25 @@ class Draft:
             tuple(self.loopback_addresses),
             self.spec.nftables.table,
         )
+
+    def _translating(self, chains: dict[tuple[Table, str], list[Rule]]) -> dict[tuple[Table, str], list[Rule]]:
+        """With a rule in nat that asks conntrack, in each family that has no redirection.
+
+        Where this replaces a spec that redirected, the last chain of nat would take the kernel's translating along, and
+        the last rule that needs conntrack its tracking: the next segment of an open connection then met a reset.
+        """
+        redirecting = [
+            rule
+            for (table, _), rules in chains.items()
+            for rule in rules
+            if table == "nat" and isinstance(rule.target, Redirect)
+        ]
+        lacking = [family for family in self.families if not any(rule.holds_for(family) for rule in redirecting)]
+        if not lacking:
+            return chains
+        family = None if len(lacking) == len(self.families) else lacking[0]
+        rule = Rule("nat.in.translation.keep", (CtState(("NEW",)),), Return(), "families", family)
+        return {**chains, ("nat", PRE): [*chains.get(("nat", PRE), ()), rule]}
 
     def _reachable(self) -> dict[tuple[Table, str], list[Rule]]:
         """The chains that a packet can come to and that do something: more than returns, and jumps to nowhere.

@@ -67,6 +67,11 @@ class Entry:
     def translated(self) -> bool:
         return bool(self.status & DESTINATION_TRANSLATED)
 
+    @property
+    def open(self) -> bool:
+        """Whether it is a connection over TCP that isn't over."""
+        return self.protocol == TCP and self.tcp_state in OPEN
+
 
 def entries(family: Family) -> tuple[Entry, ...]:
     """Every connection of a family over TCP or UDP; none without conntrack in the kernel.

@@ -58,6 +58,9 @@ class Stopping:
     def forget(self, stale: Callable[[Entry], bool]) -> int:
         return self._host.forget(stale)
 
+    def tracked(self) -> tuple[Entry, ...]:
+        return self._host.tracked()
+
     def read_routing(self, family: Family) -> SeenRouting:
         return self._host.read_routing(family)
 

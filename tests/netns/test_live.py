@@ -17,13 +17,14 @@ from meshnet.kernel.netns import where
 from tests.netns import landing
 from tests.netns.commands import ROOT, meshnet
 from tests.netns.landing import call, transparent
-from tests.netns.pods import CLIENT, INET, POD, RESOLVER
+from tests.netns.pods import CLIENT, INET, POD, REMOTE, RESOLVER
 from tests.netns.snapshot import run, snapshot
 from tests.netns.specs import pod_spec, spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meshnet.kernel.netns import Namespace
     from meshnet.model.spec import Spec
     from tests.netns.landing import Listeners
     from tests.netns.pods import Pod
@@ -46,9 +47,10 @@ def listeners(pod: Pod) -> Iterator[Listeners]:
     made.stop()
 
 
-def apply(pod: Pod, wanted: Spec, backend: str) -> None:
+def apply(pod: Pod, wanted: Spec, backend: str) -> tuple[str, ...]:
+    """What was said about it."""
     with Session(where(pod.name), backend) as session:  # type: ignore[arg-type]
-        session.apply(wanted)
+        return session.apply(wanted).notices
 
 
 def queries(pod: Pod) -> list[conntrack.Entry]:
@@ -113,6 +115,12 @@ def test_an_apply_that_changes_nothing_forgets_nothing(pod: Pod, listeners: List
     assert len(queries(pod)) == before > 0
 
 
+def to_and_fro(one: socket.socket, other: socket.socket) -> None:
+    for sender, reader in ((one, other), (other, one)):
+        sender.sendall(b"still there?")
+        assert reader.recv(64) == b"still there?"
+
+
 class Captured:
     """A client's connection that the sidecar took, and the sidecar's own to the application, with the client's
     address: all three ends are here."""
@@ -143,14 +151,8 @@ class Captured:
 
     def say(self) -> None:
         """To and fro, on both connections."""
-        for one, other in (
-            (self.client, self.proxy),
-            (self.onward, self.served),
-            (self.served, self.onward),
-            (self.proxy, self.client),
-        ):
-            one.sendall(b"still there?")
-            assert other.recv(64) == b"still there?"
+        to_and_fro(self.client, self.proxy)
+        to_and_fro(self.onward, self.served)
 
     def stop_listening(self) -> None:
         self.listening.close()
@@ -264,3 +266,103 @@ def test_draining_where_two_backends_hold_rules(pod: Pod, backend: str, other: s
     held.close()
     assert meshnet("remove", "--netns", pod.name, "--drain").code == 0
     assert snapshot(pod.pod) == before
+
+
+class Redirected:
+    """A connection that the sidecar took on ``port`` of its own, and that it keeps for itself."""
+
+    def __init__(self, pod: Pod, caller: Namespace, address: str, port: int) -> None:
+        family = 6 if ":" in address else 4
+        with pod.pod.entered():
+            listening = socket.create_server(("", port), family=INET[family])
+        with listening:
+            with caller.entered():
+                self.caller = socket.create_connection((address, 80), timeout=landing.PATIENCE)
+            self.proxy, _ = listening.accept()
+        self.proxy.settimeout(landing.PATIENCE)
+
+    def close(self) -> None:
+        self.caller.close()
+        self.proxy.close()
+
+
+WITHOUT_REDIRECTION = {
+    "tproxy": "inbound: {mode: tproxy}\noutbound: {mode: none}\n",
+    "queries": "inbound: {mode: none}\noutbound: {mode: none}\ndns: {capture: resolvers, resolvers: [192.0.2.53]}\n",
+    "one-family": "inbound: {mode: none}\noutbound: {cidrs: [198.51.100.0/24]}\n",
+    "nothing": "inbound: {mode: none}\noutbound: {mode: none}\n",
+}
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("then", WITHOUT_REDIRECTION)
+def test_redirected_connections_outlive_the_last_redirection(pod: Pod, backend: str, then: str, family: int) -> None:
+    """Without any chain of nat the kernel would translate them no longer: the next segment met a reset."""
+    before = snapshot(pod.pod)
+    apply(pod, pod_spec("redirect", source=False), backend)
+    held = (
+        Redirected(pod, pod.client, POD[family], 15006),
+        Redirected(pod, pod.pod, REMOTE[family], 15001),
+    )
+    wanted = spec(f"families: [ipv4, ipv6]\n{WITHOUT_REDIRECTION[then]}")
+    apply(pod, wanted, backend)
+    for _ in range(2):
+        for each in held:
+            to_and_fro(each.caller, each.proxy)
+    with Session(where(pod.name), backend) as session:  # type: ignore[arg-type]
+        assert session.changes(wanted).empty
+        session.remove()
+    for each in held:
+        each.close()
+    assert snapshot(pod.pod) == before
+
+
+LEADING_ELSEWHERE = {
+    "without": "inbound: {mode: redirect, originalSource: false}\n",
+    "another-mark": "inbound: {mode: redirect, originalSource: true}\nmarks: {inbound: 0x53b}\n",
+}
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("then", LEADING_ELSEWHERE)
+def test_a_word_about_connections_that_the_new_rules_do_not_lead_back(
+    pod: Pod, backend: str, then: str, family: int
+) -> None:
+    """Ahead of it, in a dry run too, and about nothing else: what the rules still carry is no reason."""
+    source = {name: f"families: [ipv4, ipv6]\n{text}" for name, text in LEADING_ELSEWHERE.items()}
+    apply(pod, pod_spec("redirect"), backend)
+    held = Captured(pod, family)
+    held.say()
+    assert apply(pod, pod_spec("tproxy"), backend) == ()
+    held.say()
+    assert apply(pod, pod_spec("redirect"), backend) == ()
+    held.say()
+    with Session(where(pod.name), backend) as session:  # type: ignore[arg-type]
+        session.changes(spec(source[then]))
+        (would,) = session.notices
+    assert would.startswith("1 open connection loses the way back to the sidecar")
+    assert apply(pod, spec(source[then]), backend) == (would,)
+    to_and_fro(held.client, held.proxy)
+    held.onward.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        to_and_fro(held.onward, held.served)
+    assert apply(pod, spec(source[then]), backend) == (), "nothing to do"
+    held.close()
+
+
+@pytest.mark.parametrize("other", ["iptables-nft", "iptables-legacy", "nftables"])
+def test_a_word_about_connections_that_another_backends_rules_lead_back(pod: Pod, backend: str, other: str) -> None:
+    apply(pod, pod_spec("redirect"), backend)
+    held = Captured(pod, 4)
+    lost = apply(pod, pod_spec("redirect", source=False), other)
+    assert any(note.startswith("1 open connection loses") for note in lost)
+    held.close()
+
+
+def test_a_move_that_loses_nothing_says_nothing_of_it(pod: Pod) -> None:
+    apply(pod, pod_spec("redirect"), "iptables-nft")
+    held = Captured(pod, 4)
+    moved = apply(pod, pod_spec("redirect"), "nftables")
+    assert not any("open connection" in note for note in moved)
+    held.say()
+    held.close()

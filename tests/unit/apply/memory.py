@@ -28,6 +28,7 @@ class MemoryHost(LiveHost):
         self.routing: dict[Family, list[tuple[str, str]]] = {4: [], 6: []}
         self.done: list[Step] = []
         self.forgotten = 0
+        self.connections: tuple[Entry, ...] = ()
         self.fail_at: set[int] = set()
         self.error: BaseException = ToolError("no")
 
@@ -37,6 +38,9 @@ class MemoryHost(LiveHost):
     def forget(self, stale: Callable[[Entry], bool]) -> int:
         self.forgotten += 1
         return 0
+
+    def tracked(self) -> tuple[Entry, ...]:
+        return self.connections
 
     def begin(self, step: Step) -> Work[object]:
         self.done.append(step)

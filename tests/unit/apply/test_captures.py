@@ -41,6 +41,12 @@ def test_which_connections_were(backend):
     assert not found.holds(entry(TCP, 80, 80, mark=0x53A))
 
 
+def test_whose_answers_are_led_back(backend):
+    found = carried(plan("inbound: {mode: redirect}\n", backend))
+    assert found.leads_back(entry(TCP, 80, 80, mark=0x7539))
+    assert not found.leads_back(entry(TCP, 80, 15006, translated=True)), "its answers need no mark"
+
+
 def test_only_dns_captures_udp(backend):
     assert udp_ports(plan("", backend)) == frozenset()
     assert udp_ports(plan("dns: {capture: all, port: 5300}\n", backend)) == {5300}
