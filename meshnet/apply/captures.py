@@ -13,6 +13,8 @@ from meshnet.model.value import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from meshnet.kernel.conntrack import Entry
     from meshnet.model.nft import NftTable
     from meshnet.model.plan import TableText
@@ -49,6 +51,17 @@ def carried(*plans: Plan) -> Carried:
         if (mark := _asked_of_connection(rule)) is not None:
             marks.add(mark)
     return Carried(frozenset(ports), frozenset(marks))
+
+
+def lost(held: Iterable[Plan], wanted: Plan, tracked: Callable[[], tuple[Entry, ...]]) -> int:
+    """How many open connections have their answers led back by rules that are there, and not by those of a plan.
+
+    What was translated goes on by itself. Conntrack is asked for nothing where every mark stays.
+    """
+    old, new = carried(*held), carried(wanted)
+    if old.marks <= new.marks:
+        return 0
+    return sum(entry.open and old.leads_back(entry) and not new.leads_back(entry) for entry in tracked())
 
 
 def udp_ports(plan: Plan) -> frozenset[int]:

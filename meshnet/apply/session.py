@@ -178,8 +178,9 @@ class Session:
     def changes(self, spec: Spec) -> ChangeSet:
         """What ``apply`` would do, on another backend too that holds rules of ours."""
         plan = self.compile(spec).plan
-        here = self._work.changes(self.host, plan, lambda before: self._tell_lost(before, plan))
-        return _joined(here, tuple(self._work.rules_to_remove(host) for host in self._elsewhere()))
+        others = tuple(self._elsewhere())
+        here = self._work.changes(self.host, plan, lambda before: self._tell_lost(before, others, plan))
+        return _joined(here, tuple(self._work.rules_to_remove(host) for host in others))
 
     def apply(self, spec: Spec, *, anew: bool = False) -> Receipt:
         """Make the namespace hold the spec, on this backend alone; rules of ours on another one go afterwards.
@@ -204,29 +205,27 @@ class Session:
         return self._receipt(_joined(receipt.changes, elsewhere))
 
     def _applied(self, plan: Plan, anew: bool) -> Receipt:
+        others = tuple(self._elsewhere())
+        wanted = self._for_now(plan, others)
         return self._work.apply(
-            self.host, self._for_now(plan), anew=anew, ahead=lambda before: self._tell_lost(before, plan)
+            self.host, wanted, anew=anew, ahead=lambda before: self._tell_lost(before, others, plan)
         )
 
-    def _tell_lost(self, before: Plan, after: Plan) -> None:
-        """A word about open connections whose answers the old rules lead back to the sidecar, and the new ones don't.
+    def _tell_lost(self, before: Plan, others: tuple[AnyHost, ...], after: Plan) -> None:
+        """A word about open connections that the rules in force carry, and that a plan's rules won't.
 
-        In a fresh namespace nothing is loaded for it, and conntrack is asked only when a mark goes.
+        In a fresh namespace nothing is loaded for it.
         """
-        elsewhere = tuple(self._elsewhere())
-        if not elsewhere and before == self._work.NOTHING:
+        if not others and before == self._work.NOTHING:
             return
-        from meshnet.apply.captures import carried
+        from meshnet.apply.captures import lost
         from meshnet.apply.observe import observe
 
-        old, new = carried(before, *(observe(host).own for host in elsewhere)), carried(after)
-        if old.marks <= new.marks:
-            return
-        count = sum(it.open and old.leads_back(it) and not new.leads_back(it) for it in self.host.tracked())
+        count = lost((before, *(observe(host).own for host in others)), after, self.host.tracked)
         if count:
             many = "s lose" if count > 1 else " loses"
-            note = f"{count} open connection{many} the way back to the sidecar, which these rules don't have"
-            self.notices.append(f"{note}: before applying, meshnet remove --drain waits for the end of such")
+            note = f"{count} open connection{many} the way back to the sidecar, which the new rules don't have"
+            self.notices.append(f"{note}: meshnet remove --drain, before apply, waits for the end of such")
 
     def held(self) -> dict[str, Plan]:
         """What is ours, by each backend that holds any of it, and by this one."""
@@ -246,15 +245,15 @@ class Session:
     def remove(self) -> Receipt:
         """Take away all that is ours, on every backend that holds any of it."""
         with self._all_or_nothing():
-            receipt = self._work.apply(self.host, self._for_now(self._work.NOTHING))
+            receipt = self._work.apply(self.host, self._for_now(self._work.NOTHING, tuple(self._elsewhere())))
             elsewhere = self._clear_elsewhere()
             if elsewhere and self.host.read_sets():
                 elsewhere = (*elsewhere, self._work.remove(self.host).changes)
         return self._receipt(_joined(receipt.changes, elsewhere))
 
-    def _for_now(self, plan: Plan) -> Plan:
+    def _for_now(self, plan: Plan, others: tuple[AnyHost, ...]) -> Plan:
         """With the sets that rules on another backend look into: they can't go ahead of those."""
-        if not any(True for _ in self._elsewhere()):
+        if not others:
             return plan
         wanted = {item.name for item in plan.sets}
         return replace(plan, sets=(*plan.sets, *(it for it in self.host.read_sets() if it.name not in wanted)))

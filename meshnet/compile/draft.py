@@ -110,8 +110,8 @@ class Draft:
         if not lacking:
             return chains
         family = None if len(lacking) == len(self.families) else lacking[0]
-        rule = Rule("nat.in.translation.keep", (CtState(("NEW",)),), Return(), "families", family)
-        return {**chains, ("nat", PRE): [*chains.get(("nat", PRE), ()), rule]}
+        rule = Rule("nat.out.translation.keep", (CtState(("NEW",)),), Return(), "families", family)
+        return {**chains, ("nat", OUT): [*chains.get(("nat", OUT), ()), rule]}
 
     def _reachable(self) -> dict[tuple[Table, str], list[Rule]]:
         """The chains that a packet can come to and that do something: more than returns, and jumps to nowhere.

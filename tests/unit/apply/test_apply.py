@@ -33,6 +33,18 @@ def test_changes_change_nothing(host):
     assert host.state() == before
 
 
+@pytest.mark.parametrize("work", [changes, apply])
+def test_who_wants_to_know_hears_ahead_what_is_there(host, work):
+    heard = []
+    apply(host, REDIRECT)
+    work(host, REDIRECT, ahead=heard.append)
+    assert heard == [], "nothing to do"
+    before = host.state()
+    work(host, TPROXY, ahead=lambda plan: heard.append((plan, host.state() == before)))
+    ((there, untouched),) = heard
+    assert untouched and "--to-ports 15006" in "".join(there.rules())
+
+
 @pytest.mark.parametrize(("first", "then"), [(REDIRECT, TPROXY), (TPROXY, REDIRECT)])
 def test_what_is_replaced_leaves_nothing_behind(host, first, then):
     fresh = MemoryHost(host.name)

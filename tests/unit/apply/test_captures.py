@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.apply.captures import _undone, carried, stale, udp_ports, without_captures
+from meshnet.apply.captures import _undone, carried, lost, stale, udp_ports, without_captures
 from meshnet.kernel.conntrack import TCP, UDP, Entry
 from meshnet.model.plan import ChainText, EntryText, Plan, TableText
 from meshnet.render.plan import render
@@ -10,10 +10,11 @@ from tests.unit.compile.compiling import program
 
 BACKENDS = ("iptables", "nftables")
 TRANSLATED = 0x20
+TIME_WAIT = 7
 
 
-def entry(protocol=UDP, port=53, answered_from=53, *, translated=False, mark=0):
-    return Entry(4, protocol, port, answered_from, TRANSLATED if translated else 0, mark, 0, 3, b"", b"")
+def entry(protocol=UDP, port=53, answered_from=53, *, translated=False, mark=0, state=3):
+    return Entry(4, protocol, port, answered_from, TRANSLATED if translated else 0, mark, 0, state, b"", b"")
 
 
 @pytest.fixture(params=BACKENDS)
@@ -45,6 +46,32 @@ def test_whose_answers_are_led_back(backend):
     found = carried(plan("inbound: {mode: redirect}\n", backend))
     assert found.leads_back(entry(TCP, 80, 80, mark=0x7539))
     assert not found.leads_back(entry(TCP, 80, 15006, translated=True)), "its answers need no mark"
+
+
+SOURCE = "inbound: {mode: redirect}\n"
+
+
+def test_connections_that_other_rules_do_not_lead_back(backend):
+    """Those of the old mark that are open, and neither somebody else's nor what is merely translated."""
+    seen = (
+        entry(TCP, 80, 80, mark=0x539),
+        entry(TCP, 80, 80, mark=0x539, state=TIME_WAIT),
+        entry(UDP, 80, 80, mark=0x539),
+        entry(TCP, 80, 80),
+        entry(TCP, 80, 15006, translated=True),
+    )
+    held = (Plan(), plan(SOURCE, backend))
+    for text in ("inbound: {originalSource: false}\n", "marks: {inbound: 0x53b}\n"):
+        assert lost(held, plan(text, backend), lambda: seen) == 1
+
+
+@pytest.mark.parametrize("then", [SOURCE, "inbound: {mode: tproxy, port: 16006}\n"])
+def test_conntrack_is_not_asked_where_every_mark_stays(backend, then):
+    def never():
+        raise AssertionError("asked")
+
+    assert lost((plan(SOURCE, backend),), plan(then, backend), never) == 0
+    assert lost((plan("inbound: {originalSource: false}\n", backend), Plan()), plan(then, backend), never) == 0
 
 
 def test_only_dns_captures_udp(backend):

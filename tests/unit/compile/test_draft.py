@@ -13,7 +13,7 @@ def draft(*families):
     return Draft(Spec(), families or (4, 6))
 
 
-KEPT = "nat.in.translation.keep"
+KEPT = "nat.out.translation.keep"
 
 
 def chains(of):
@@ -39,7 +39,7 @@ def test_a_jump_to_nowhere_takes_its_chain_along():
     made.add(("nat", "MESHNET_A"), "b", (), Jump("MESHNET_B"), "x")
     made.add(("nat", "MESHNET_B"), "c", (), Return(), "x")
     assert chains(made) == []
-    assert [entry.rule.id for entry in made.finish().entries] == ["nat.in.entry"]
+    assert [entry.rule.id for entry in made.finish().entries] == ["nat.out.entry"]
 
 
 def test_a_chain_that_nobody_jumps_to_is_dropped():

@@ -160,5 +160,5 @@ def test_nothing_wanted_is_nothing_captured():
     made = program(
         "  inbound: {mode: none}\n  outbound: {mode: none}\n  interfaces: {exclude: [eth9], guest: [tap0]}\n"
     )
-    assert [rule.id for rule in made.rules()] == ["nat.in.translation.keep"]
-    assert [entry.rule.id for entry in made.entries] == ["nat.in.entry"]
+    assert [rule.id for rule in made.rules()] == ["nat.out.translation.keep"]
+    assert [entry.rule.id for entry in made.entries] == ["nat.out.entry"]

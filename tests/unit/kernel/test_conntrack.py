@@ -31,7 +31,7 @@ def test_tracked_connections(monkeypatch):
     assert (query.protocol, query.port, query.answered_from, query.zone) == (conntrack.UDP, 53, 15053, 2)
     assert query.translated and not connection.translated
     assert (connection.protocol, connection.port, connection.answered_from) == (conntrack.TCP, 8080, 8080)
-    assert connection.tcp_state in conntrack.OPEN and connection.zone == 0
+    assert connection.open and not query.open and connection.zone == 0
 
 
 def test_forgetting_names_the_entry_and_its_zone(monkeypatch):
