@@ -76,14 +76,19 @@ def test_two_users_under_profile_istio() -> None:
         assert any("--uid-owner 1400 -j ISTIO_IN_REDIRECT" in text for text in words)
 
 
-def test_profile_istio_is_examined_without_a_mishap() -> None:
-    for path in CASES:
-        try:
-            patients = of_case(path, "istio")
-        except SpecError:
-            continue
-        for one in patients[:1]:
-            examine(one)
+@pytest.mark.parametrize(
+    "path",
+    # All of them take as long as all other unit tests together.
+    [path if number % 5 == 0 else pytest.param(path, marks=pytest.mark.long) for number, path in enumerate(CASES)],
+    ids=lambda path: path.name,
+)
+def test_profile_istio_is_examined_without_a_mishap(path: Path) -> None:
+    try:
+        patients = of_case(path, "istio")
+    except SpecError:
+        return
+    for one in patients[:1]:
+        examine(one)
 
 
 def measurements():

@@ -93,7 +93,8 @@ def test_a_rule_that_forbids_and_a_route_that_throws():
     [
         (4, "224.0.0.1", "MULTICAST"),
         (4, "255.255.255.255", "BROADCAST"),
-        (4, "0.1.2.3", "BROADCAST"),
+        (4, "0.0.0.0", "BROADCAST"),
+        (4, "0.1.2.3", "UNICAST"),
         (4, "10.1.0.255", "BROADCAST"),
         (4, POD, "LOCAL"),
         (4, "127.1.2.3", "LOCAL"),
