@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshnet.model.ruleset import Comment
+from meshnet.model.rule import Comment
 from meshnet.model.value import replace, value
 
 TYPE_CHECKING = False

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from meshnet.model.ruleset import (
-    PROTOCOLS,
-    TCP_FLAGS,
+from meshnet.model.protocols import PROTOCOLS, TCP_FLAGS
+from meshnet.model.rule import (
+    AddressesAre,
     AddressIs,
-    AddressRange,
     AddressType,
     Comment,
     ConnectionIs,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from meshnet.model.cidr import Family
-    from meshnet.model.ruleset import Condition
+    from meshnet.model.rule import Condition, End
     from meshnet.parse.options import Block
 
     Reader = Callable[[list[Option], Family], list[Condition]]
@@ -302,9 +301,8 @@ def _range(options: list[Option], family: Family) -> list[Condition]:
         first, dash, last = _one(option).partition("-")
         low = address(first, family)
         high = address(last, family) if dash else low
-        made.append(
-            AddressRange("source" if option.name == "--src-range" else "destination", low, high, option.negated)
-        )
+        end: End = "source" if option.name == "--src-range" else "destination"
+        made.append(AddressesAre(end, ((low, high),), option.negated))
     return made
 
 

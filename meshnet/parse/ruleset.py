@@ -8,7 +8,14 @@ there with the policy ACCEPT, as in a fresh table. Every line that is none of th
 from __future__ import annotations
 
 from meshnet.model.errors import RulesError
-from meshnet.model.ruleset import BUILT_IN, HeldChain, HeldRule, HeldTable, Nothing, RuleSet
+from meshnet.model.hooks import BUILT_IN
+from meshnet.model.rule import Nothing
+from meshnet.model.ruleset import (
+    HeldChain,
+    HeldRule,
+    HeldTable,
+    RuleSet,
+)
 from meshnet.parse import matches
 from meshnet.parse.options import Malformed, Option, take_apart
 from meshnet.parse.targets import read_target
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meshnet.model.cidr import Family
-    from meshnet.model.ruleset import Action, Condition
+    from meshnet.model.rule import Action, Condition
 
 EXPECTED = "a table (*nat), a chain (:NAME POLICY), a rule (-A CHAIN …) or COMMIT"
 LONG = {"--append": "-A", "--insert": "-I", "--new-chain": "-N", "--policy": "-P", "--flush": "-F"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshnet.model.marks import FULL
-from meshnet.model.ruleset import (
+from meshnet.model.rule import (
     Accept,
     Call,
     Drop,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from meshnet.model.cidr import Family
-    from meshnet.model.ruleset import Action
+    from meshnet.model.rule import Action
     from meshnet.parse.options import Block, Option
 
 NOTES = (

@@ -85,7 +85,12 @@ def render(program: Program, name: str, *, traced: bool = False) -> NftTable:
 def program_id(text: str) -> str:
     """The id of the program's rule that a rule's text was made from."""
     said = text.rpartition(' comment "')[2].removesuffix('"')
-    return rule_id_of(said).removesuffix(NO_LISTENER).removesuffix(NO_OWNER)
+    return plain_id(rule_id_of(said))
+
+
+def plain_id(rule_id: str) -> str:
+    """The id of the program's rule behind that of one that came of it."""
+    return rule_id.removesuffix(NO_LISTENER).removesuffix(NO_OWNER)
 
 
 def chain_name(table: str, name: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from meshnet.model.ruleset import Comment, HeldRule
+from meshnet.model.rule import Comment
+from meshnet.model.ruleset import HeldRule
 from meshnet.render.saved import rule_text
 
 TYPE_CHECKING = False

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from meshnet.model.cidr import BITS, address_text
+from meshnet.model.errors import UnsupportedError
 from meshnet.model.marks import FULL
-from meshnet.model.ruleset import (
-    PROTOCOLS,
-    TCP_FLAGS,
+from meshnet.model.protocols import PROTOCOLS, TCP_FLAGS
+from meshnet.model.rule import (
     Accept,
+    AddressesAre,
     AddressIs,
-    AddressRange,
     AddressType,
+    AnyOf,
     Call,
     Comment,
     ConnectionIs,
@@ -34,6 +35,7 @@ from meshnet.model.ruleset import (
     RestoreConnectionMark,
     Return,
     SaveConnectionMark,
+    SenderIs,
     SocketFound,
     ToSocket,
     Track,
@@ -48,7 +50,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from meshnet.model.cidr import Family
-    from meshnet.model.ruleset import Action, Condition, End, HeldRule, IdSpan, RuleSet
+    from meshnet.model.rule import (
+        Action,
+        Condition,
+        End,
+        IdSpan,
+    )
+    from meshnet.model.ruleset import HeldRule, RuleSet
 
 NAMES = {number: name for name, number in reversed(PROTOCOLS.items())}
 QUOTED = set(" \t\"'\\")
@@ -70,7 +78,9 @@ def _lines(rules: RuleSet) -> Iterator[str]:
 
 
 def rule_text(rule: HeldRule, family: Family) -> str:
-    """What stands behind ``-A CHAIN``."""
+    """What stands behind ``-A CHAIN``; of a rule of nftables, nft's words."""
+    if rule.words:
+        return rule.words
     protocol = next(
         (item.number for item in rule.conditions if isinstance(item, ProtocolIs) and not item.negated), None
     )
@@ -109,10 +119,12 @@ def _condition(item: Condition, family: Family, protocol: int | None) -> Iterabl
             return (*_not(negated), "-p", NAMES.get(number, str(number)))
         case AddressIs(end, network, mask, negated):
             return (*_not(negated), _end(end), f"{address_text(family, network)}/{_mask(mask, family)}")
-        case AddressRange(end, first, last, negated):
+        case AddressesAre(end, ((first, last),), negated):
             option = "--src-range" if end == "source" else "--dst-range"
             span = f"{address_text(family, first)}-{address_text(family, last)}"
             return ("-m", "iprange", *_not(negated), option, span)
+        case AddressesAre() | SenderIs() | AnyOf():
+            raise UnsupportedError([f"iptables has no words for {item}"])
         case InterfaceIs(way, name, negated):
             return (*_not(negated), "-i" if way == "in" else "-o", name)
         case PortIs(end, first, last, negated):

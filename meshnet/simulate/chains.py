@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from meshnet.model.errors import RulesError
-from meshnet.model.ruleset import BUILT_IN, Call, InSet, UnknownMatch
+from meshnet.model.hooks import BUILT_IN
+from meshnet.model.rule import Call, InSet, UnknownMatch
 from meshnet.simulate.matches import test_of
 from meshnet.simulate.targets import RETURNED, Spot, act_of, unsure
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from meshnet.model.hooks import Base, Stage
     from meshnet.model.ruleset import HeldChain, HeldTable, RuleSet
     from meshnet.simulate.matches import Place
     from meshnet.simulate.packet import Packet, Test
@@ -23,14 +25,16 @@ MOST_DEPTH = 200
 
 
 class Chain:
-    """``policy`` is the verdict at the end of a built-in chain, None for any other."""
+    """``policy`` is the verdict at the end of a base chain, empty for any other. ``reroutes``: behind it a packet that
+    is sent has a new route if it has a new mark."""
 
-    __slots__ = ("name", "policy", "rules", "table")
+    __slots__ = ("name", "policy", "reroutes", "rules", "table")
 
     def __init__(self, table: str, name: str, policy: str) -> None:
         self.table = table
         self.name = name
         self.policy = policy
+        self.reroutes = False
         self.rules: list[tuple[Test | None, Act | None, Callable[[Packet, Any], str | None] | None]] = []
 
     def run(self, p: Packet) -> str | None:
@@ -54,20 +58,35 @@ class Chain:
 
 
 class Rules:
-    """One family's rules. ``hooks`` are the built-in chains that can do anything, by (table, hook)."""
+    """One family's rules: the base chains that can do anything, in the order in which the kernel enters them."""
 
     def __init__(self, held: RuleSet, place: Place, work: Work) -> None:
         check(held)
-        self.hooks: dict[tuple[str, str], Chain] = {}
+        entered: list[tuple[Base, Chain]] = []
         for table in held.tables:
             chains = {chain.name: Chain(table.name, chain.name, chain.policy) for chain in table.chains}
             for chain in table.chains:
-                _fill(chains[chain.name], chain, chains, place, work)
-            for hook in BUILT_IN.get(table.name, ()):
-                built_in = chains.get(hook)
-                if built_in is not None and (built_in.rules or built_in.policy != "ACCEPT"):
-                    self.hooks[table.name, hook] = built_in
-        self.translates = held.table("nat") is not None
+                made = chains[chain.name]
+                _fill(made, chain, chains, place, work)
+                base = table.base(chain)
+                if base is not None and _does_anything(chain):
+                    made.reroutes = base.kind == "route"
+                    entered.append((base, made))
+        self._at: dict[tuple[Stage, str], tuple[Chain, ...]] = {}
+        for base, made in sorted(entered, key=lambda item: item[0].priority):
+            self._at[base.stage, base.hook] = (*self._at.get((base.stage, base.hook), ()), made)
+        self.translates = any(
+            table.name == "nat" or (chain.base is not None and chain.base.kind == "nat")
+            for table in held.tables
+            for chain in table.chains
+        )
+
+    def at(self, stage: Stage, hook: str) -> tuple[Chain, ...]:
+        return self._at.get((stage, hook), ())
+
+
+def _does_anything(chain: HeldChain) -> bool:
+    return bool(chain.rules) or chain.policy != "ACCEPT"
 
 
 def _fill(made: Chain, chain: HeldChain, chains: dict[str, Chain], place: Place, work: Work) -> None:
@@ -80,10 +99,31 @@ def _fill(made: Chain, chain: HeldChain, chains: dict[str, Chain], place: Place,
 
 
 def check(held: RuleSet) -> None:
-    """RulesError for what the kernel wouldn't have taken: a jump to a chain that isn't there, or in a circle."""
+    """RulesError for what the kernel wouldn't have taken: a jump to a chain that isn't there, or in a circle; and for
+    base chains of which no text tells which one comes first."""
     problems = [problem for table in held.tables for problem in _problems(table)]
     if problems:
         raise RulesError(problems, hint="the kernel refuses such rules, so this text is not what a namespace holds")
+    tied = list(ties(held))
+    if tied:
+        raise RulesError(tied, hint="look at one of the tables alone; nft list hooks shows the order in a namespace")
+
+
+def ties(held: RuleSet) -> Iterator[str]:
+    """At one hook and priority, the chain that was registered last is entered first."""
+    taken: dict[tuple[str, str, int], str] = {}
+    for table in held.tables:
+        for chain in table.chains:
+            base = table.base(chain)
+            if base is None or not _does_anything(chain):
+                continue
+            name = f"{chain.name} of {table.name}"
+            place = ("nat" if base.kind == "nat" else "", base.hook, base.priority)
+            other = base.tied or taken.get(place, "")
+            if other:
+                where = f"{base.hook}, priority {base.priority}"
+                yield f"chain {name} and {other} are both entered at {where}: no text tells which comes first"
+            taken[place] = name
 
 
 def _problems(table: HeldTable) -> Iterator[str]:

@@ -11,14 +11,16 @@ from __future__ import annotations
 from meshnet.model.cidr import read_address
 from meshnet.model.flow import Flow
 from meshnet.model.host import Address, Link, Route
-from meshnet.model.ruleset import RestoreConnectionMark, RuleSet
+from meshnet.model.rule import RestoreConnectionMark
+from meshnet.model.ruleset import RuleSet
 from meshnet.model.value import replace, value
 from meshnet.simulate import space
 from meshnet.simulate.merge import merged
 from meshnet.simulate.packet import ACK, SYN, TCP, Packet, Sock
 from meshnet.simulate.space import Dimension, Questions
 from meshnet.simulate.walk import Pod
-from meshnet.simulate.watched import FIRST, Watch, WatchedPod
+from meshnet.simulate.watch import FIRST, Watch
+from meshnet.simulate.watched import WatchedPod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from meshnet.model.host import AddressSet, Host
     from meshnet.model.trace import Trace
     from meshnet.simulate.walk import Arrival
-    from meshnet.simulate.watched import Region
+    from meshnet.simulate.watch import Region
 
 REMOTE: dict[Family, str] = {4: "203.0.113.9", 6: "2001:db8:1::9"}
 CLIENT: dict[Family, str] = {4: "192.0.2.1", 6: "2001:db8::1"}
@@ -149,6 +151,8 @@ class Exploration:
         else:
             found["uid"], found["gid"] = space.ids(questions, "uid"), space.ids(questions, "gid")
             found["groups"] = [(), *((gid,) for gid in found["gid"])] if questions.groups else [()]
+        if questions.listeners:
+            found["listener"] = [True, False]
         for words in questions.opaque:
             found[" ".join(words)] = [False, True]
         return {name: Dimension(name, values) for name, values in found.items()}
@@ -233,7 +237,7 @@ class Exploration:
     def _full_or_opaque(self, chosen: dict[str, Any]) -> list[Pod]:
         """The rules as they are, unless the packet depends on an answer that only the watched pods can be given."""
         opaque = any(chosen[name] for name in self._dimensions if " " in name or name == "socket")
-        return list(self._pods) if opaque else self._full
+        return list(self._pods) if opaque or not chosen.get("listener", True) else self._full
 
     def _differs(self, chosen: dict[str, Any]) -> bool:
         self._watch.begin({name: 1 << item.values.index(chosen[name]) for name, item in self._dimensions.items()})
@@ -280,6 +284,8 @@ class Exploration:
         if chosen["socket"]:
             kind = "a transparent" if chosen["socket"] == space.TRANSPARENT_SOCKET else "an ordinary"
             words.append(f"{kind} socket has this connection")
+        if not chosen.get("listener", True):
+            words.append("and nobody listens where TPROXY leads")
         words += [f"and {name} is true" for name in self._dimensions if " " in name and chosen[name]]
         return tuple(words)
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from meshnet.model.cidr import collapse
-from meshnet.model.ruleset import (
+from meshnet.model.ranges import merged
+from meshnet.model.rule import (
+    AddressesAre,
     AddressIs,
-    AddressRange,
     AddressType,
+    AnyOf,
     Comment,
     ConnectionIs,
     ConnectionMark,
@@ -25,6 +26,7 @@ from meshnet.model.ruleset import (
     PortIs,
     PortsAre,
     ProtocolIs,
+    SenderIs,
     SocketFound,
     UnknownMatch,
 )
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
     from meshnet.model.cidr import Cidr, Family
     from meshnet.model.host import AddressSet, Host
-    from meshnet.model.ruleset import Condition, IdSpan
+    from meshnet.model.rule import Condition, Ends, IdSpan
     from meshnet.simulate.packet import Packet, Test
     from meshnet.simulate.routing import Routing
     from meshnet.simulate.sockets import Sockets
@@ -78,12 +80,15 @@ def test_of(conditions: Iterable[Condition], place: Place) -> Test | None:
     sure: list[Test] = []
     doubtful: list[Test] = []
     for item in conditions:
-        test = _test(item, place)
+        test = _asked(item, place)
         if test is not None:
-            if place.watch is not None:
-                test = place.watch(item, test)
             (doubtful if isinstance(item, (InSet, UnknownMatch)) else sure).append(test)
     return _all_of([*sure, *doubtful])
+
+
+def _asked(item: Condition, place: Place) -> Test | None:
+    test = _test(item, place)
+    return test if test is None or place.watch is None else place.watch(item, test)
 
 
 def _all_of(tests: list[Test]) -> Test | None:
@@ -108,10 +113,8 @@ def _test(item: Condition, place: Place) -> Test | None:  # noqa: C901 (one case
             return (lambda p: p.protocol != number) if negated else (lambda p: p.protocol == number)
         case AddressIs(end, network, mask, negated):
             return _address(end == "source", network, mask, negated)
-        case AddressRange(end, first, last, negated):
-            if end == "source":
-                return lambda p: (first <= p.source <= last) != negated
-            return lambda p: (first <= p.destination <= last) != negated
+        case AddressesAre(end, spans, negated):
+            return _addresses(end == "source", spans, negated)
         case InterfaceIs(way, name, negated):
             return _interface(way == "in", name, negated)
         case PortIs(end, first, last, negated):
@@ -124,6 +127,8 @@ def _test(item: Condition, place: Place) -> Test | None:  # noqa: C901 (one case
             return _icmp(number, first, last, negated, 1 if place.family == 4 else 58)
         case OwnerIs():
             return _owner(item)
+        case SenderIs(kind, spans, negated):
+            return _sender(kind == "uid", spans, negated)
         case PacketMark(number, mask, negated):
             return (lambda p: p.mark & mask != number) if negated else (lambda p: p.mark & mask == number)
         case ConnectionMark(number, mask, negated):
@@ -138,6 +143,8 @@ def _test(item: Condition, place: Place) -> Test | None:  # noqa: C901 (one case
             return _in_set(place.sets.get(name), sides, negated)
         case Fragment(negated):
             return None if negated else _never
+        case AnyOf(options, negated):
+            return _any_of(options, negated, place)
         case Comment():
             return None
         case UnknownMatch():
@@ -150,6 +157,18 @@ def _address(source: bool, network: int, mask: int, negated: bool) -> Test:
     if source:
         return (lambda p: p.source & mask != network) if negated else (lambda p: p.source & mask == network)
     return (lambda p: p.destination & mask != network) if negated else (lambda p: p.destination & mask == network)
+
+
+def _addresses(source: bool, spans: tuple[tuple[int, int], ...], negated: bool) -> Test:
+    among = spanning(spans)
+    if source:
+        return lambda p: among(p.source) != negated
+    return lambda p: among(p.destination) != negated
+
+
+def _any_of(options: tuple[Condition, ...], negated: bool, place: Place) -> Test:
+    tests = [test for option in options if (test := _asked(option, place)) is not None]
+    return lambda p: any(test(p) for test in tests) != negated
 
 
 def _interface(way_in: bool, name: str, negated: bool) -> Test:
@@ -172,7 +191,7 @@ def _port(source: bool, first: int, last: int, negated: bool) -> Test:
     return lambda p: (first <= p.port <= last) != negated
 
 
-def _ports(end: str, spans: tuple[tuple[int, int], ...], negated: bool) -> Test:
+def _ports(end: Ends, spans: tuple[tuple[int, int], ...], negated: bool) -> Test:
     among = spanning(spans)
     if end == "source":
         return lambda p: p.protocol in PORTED and among(p.source_port) != negated
@@ -182,11 +201,21 @@ def _ports(end: str, spans: tuple[tuple[int, int], ...], negated: bool) -> Test:
 
 
 def spanning(spans: tuple[tuple[int, int], ...]) -> Callable[[int], bool]:
-    """Whether a port lies in any of the spans."""
-    if len(spans) <= 8:  # longer lists than multiport's come from ``merge``
-        return lambda port: any(first <= port <= last for first, last in spans)
-    ports = frozenset(port for first, last in spans for port in range(first, last + 1))
-    return ports.__contains__
+    """Whether a number lies in any of the spans."""
+    if len(spans) == 1:
+        low, high = spans[0]
+        return lambda number: low <= number <= high
+    if len(spans) <= 8:
+        return lambda number: any(first <= number <= last for first, last in spans)
+    apart = merged(spans)
+    starts = [first for first, _ in apart]
+    ends = [last for _, last in apart]
+
+    def inside(number: int) -> bool:
+        place = bisect_right(starts, number)
+        return place > 0 and number <= ends[place - 1]
+
+    return inside
 
 
 def _icmp(number: int | None, first: int, last: int, negated: bool, protocol: int) -> Test:
@@ -219,6 +248,18 @@ def _owner(item: OwnerIs) -> Test:
     return test
 
 
+def _sender(uid: bool, spans: tuple[tuple[int, int], ...], negated: bool) -> Test:
+    """nft_meta_get_eval_skugid: without a socket the rule ends, whatever it is compared with. What TPROXY gave to a
+    socket has that one's owner."""
+    among = spanning(spans)
+
+    def test(p: Packet) -> bool:
+        sock = p.sender or p.assigned
+        return sock is not None and among(sock.uid if uid else sock.gid) != negated
+
+    return test
+
+
 def _among(ids: IdSpan, number: int) -> bool:
     return (ids.first <= number <= ids.last) != ids.negated
 
@@ -230,6 +271,8 @@ def _connection(item: ConnectionIs) -> Test:
 
     def test(p: Packet) -> bool:
         connection = p.connection
+        if connection is None and item.tracked:
+            return False
         if states:
             found = (p.state or INVALID) in states
             if connection is not None and not found:
@@ -330,12 +373,4 @@ def _in_blocks(known: AddressSet, source: bool, negated: bool) -> Test:
 
 def within(blocks: Iterable[Cidr]) -> Callable[[int], bool]:
     """Whether an address lies in any of the blocks, of one family."""
-    merged = collapse(blocks)
-    starts = [block.network for block in merged]
-    ends = [block.last for block in merged]
-
-    def inside(address: int) -> bool:
-        place = bisect_right(starts, address)
-        return place > 0 and address <= ends[place - 1]
-
-    return inside
+    return spanning(tuple((block.network, block.last) for block in blocks))

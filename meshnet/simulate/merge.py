@@ -8,28 +8,26 @@ from __future__ import annotations
 
 from meshnet.model.cidr import BITS, Cidr
 from meshnet.model.host import AddressSet, Member
-from meshnet.model.ruleset import (
+from meshnet.model.rule import (
     Accept,
     AddressIs,
     Comment,
     Drop,
-    HeldChain,
-    HeldRule,
-    HeldTable,
     InSet,
     PortIs,
     PortsAre,
     Reject,
     Return,
-    RuleSet,
 )
+from meshnet.model.ruleset import HeldRule, HeldTable, RuleSet
+from meshnet.model.value import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meshnet.model.cidr import Family
-    from meshnet.model.ruleset import Condition
+    from meshnet.model.rule import Condition
 
 ENDS = (Accept, Drop, Reject, Return)
 """Actions after which no rule of the chain is asked, so that which of two like rules it was makes no difference."""
@@ -48,7 +46,7 @@ def merged(held: RuleSet, prefix: str, fewest: int = FEWEST) -> tuple[RuleSet, t
         HeldTable(
             table.name,
             tuple(
-                HeldChain(chain.name, chain.policy, tuple(_rules(chain.rules, held.family, prefix, sets, fewest)))
+                replace(chain, rules=tuple(_rules(chain.rules, held.family, prefix, sets, fewest)))
                 for chain in table.chains
             ),
         )

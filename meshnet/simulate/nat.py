@@ -7,7 +7,7 @@ from meshnet.simulate.routing import is_loopback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from meshnet.model.ruleset import Translate
+    from meshnet.model.rule import Translate
     from meshnet.simulate.conntrack import Connections
     from meshnet.simulate.packet import Connection, Ends, Packet
     from meshnet.simulate.routing import Routing

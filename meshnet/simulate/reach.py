@@ -7,10 +7,7 @@ is made to go on, packets come through, and the first such rule on the way of ea
 
 from __future__ import annotations
 
-from meshnet.model.cidr import BITS, LOOPBACK
-from meshnet.model.host import Address
-from meshnet.model.ruleset import (
-    BUILT_IN,
+from meshnet.model.rule import (
     Accept,
     AddressIs,
     AddressType,
@@ -18,20 +15,19 @@ from meshnet.model.ruleset import (
     Drop,
     FlagsAre,
     Fragment,
-    HeldChain,
-    HeldTable,
     IcmpIs,
     Note,
     OwnerIs,
     PortIs,
     Reject,
     Return,
-    RuleSet,
     ToSocket,
     Translate,
     UnknownTarget,
 )
+from meshnet.model.ruleset import HeldTable, RuleSet
 from meshnet.model.value import replace, value
+from meshnet.simulate.around import opened_host
 from meshnet.simulate.compare import Exploration, Side, ways_out
 from meshnet.simulate.merge import merged
 from meshnet.simulate.packet import ACK, SYN
@@ -42,16 +38,14 @@ if TYPE_CHECKING:
 
     from meshnet.model.flow import Way
     from meshnet.model.host import AddressSet, Host
-    from meshnet.model.ruleset import Action, HeldRule
+    from meshnet.model.rule import Action
+    from meshnet.model.ruleset import HeldRule
 
     Spot = tuple[str, str, int]
     Hops = list[tuple[str, str, str, int, HeldRule | None, str, int]]
 
 LONG = 24
 """A run of this many rules that differ in a block or a port alone is walked as one rule about a set."""
-
-MOST_ADDRESSES = 16
-"""That a pod is given besides its own; of a longer list, the rest is like these."""
 
 SORTS = frozenset(("LOCAL", "UNICAST", "BROADCAST", "MULTICAST"))
 STOPS = (Drop, Reject, Translate, ToSocket, UnknownTarget)
@@ -87,35 +81,8 @@ def unreached(held: RuleSet, hosts: Iterable[Host]) -> tuple[Unreached, ...]:
     A namespace is taken as open as its sysctls could make it, so that what is said holds for the rules. RulesError for
     rules that no kernel takes.
     """
-    search = _Search(held, [_opened_host(host) for host in hosts])
+    search = _Search(held, [opened_host(host) for host in hosts])
     return tuple(sorted(search.run(), key=search.order))
-
-
-def elsewhere(held: RuleSet, host: Host) -> Host:
-    """The same pod with an address in each block that a rule names: where nobody says which addresses a pod has, a rule
-    about a block isn't useless because this pod's own address lies outside."""
-    asked = [item for rule in _rules(held) for item in rule.conditions if isinstance(item, AddressIs)]
-    every = (1 << BITS[held.family]) - 1
-    numbers = dict.fromkeys(item.network | (1 if item.mask != every else 0) for item in asked if item.mask)
-    link = next((link for link in host.links if link.name != "lo"), host.links[0])
-    known = {address.number for each in host.links for address in each.addresses}
-    more = tuple(
-        Address(held.family, number, BITS[held.family])
-        for number in numbers
-        if number not in known and not LOOPBACK[held.family].holds(held.family, number)
-    )
-    changed = replace(link, addresses=(*link.addresses, *more[:MOST_ADDRESSES]))
-    return replace(host, links=tuple(changed if each is link else each for each in host.links))
-
-
-def _rules(held: RuleSet) -> Iterator[HeldRule]:
-    return (rule for table in held.tables for chain in table.chains for rule in chain.rules)
-
-
-def _opened_host(host: Host) -> Host:
-    """Which packets pass is the rules' doing here, and not a sysctl's that may be another one tomorrow."""
-    links = tuple(replace(link, route_localnet=True, rp_filter=0, accept_local=True) for link in host.links)
-    return replace(host, links=links, forwards=(4, 6), listeners=(), assume=True)
 
 
 class _Search:
@@ -125,6 +92,7 @@ class _Search:
         self._small = small
         self._hosts = [replace(host, sets=(*host.sets, *sets)) for host in hosts]
         self._held = held
+        self._bases = _bases(held)
         self._rules: dict[Spot, HeldRule] = {
             (table.name, chain.name, number): rule
             for table in small.tables
@@ -150,9 +118,11 @@ class _Search:
             callers = led_to.get(spot[:2])
             if callers is not None and callers <= left:
                 continue  # told of the rules that lead there, of which it is the consequence
-            if callers is None and spot[1] not in BUILT_IN.get(spot[0], ()):
+            if callers is None and spot[1] not in self._bases[spot[:2]]:
                 if spot[2] == 1:
-                    yield Unreached(self._place(spot), loose=True)
+                    named = any(_names(rule.action, spot[1]) for rule in self._rules.values())
+                    doubt = "a rule that nobody knows names its chain" if named else ""
+                    yield Unreached(self._place(spot), loose=not named, doubt=doubt)
             elif doubt := _beyond(self._rules[spot]):
                 yield Unreached(self._place(spot), doubt=doubt)
             else:
@@ -212,8 +182,8 @@ class _Search:
         return found
 
     def _ends_anywhere(self, spot: Spot) -> set[Spot]:
-        """All that may keep packets from a rule: ends in its chain and those that lead to it, verdicts in its table,
-        and what stops or changes packets in another table."""
+        """All that may keep packets from a rule: ends in its chain and those that lead to it, verdicts behind the same
+        base chain, and what stops or changes packets elsewhere."""
         led_to = self._led_to()
         above, todo = {spot[1]}, [spot[1]]
         while todo:
@@ -226,7 +196,7 @@ class _Search:
             action = rule.action
             if other == spot or not _ends(action):
                 continue
-            if other[0] != spot[0]:
+            if not self._bases[other[:2]] & self._bases[spot[:2]]:
                 if isinstance(action, STOPS):
                     found.add(other)
             elif other[1] in above or not isinstance(action, Return | Call):
@@ -260,10 +230,10 @@ class _Search:
         return None
 
     def _takes(self, taker: Spot, hook: str, here: str, spot: Spot) -> bool:
-        """An ACCEPT or RETURN ends the hook that it is in, and keeps no packet from a later one."""
+        """An ACCEPT or RETURN ends the base chain that it is in, and keeps no packet from a later one."""
         if isinstance(self._rules[taker].action, STOPS):
             return True
-        return hook == here and taker[0] == spot[0]
+        return hook == here and taker[0] == spot[0] and bool(self._bases[taker[:2]] & self._bases[spot[:2]])
 
     def _in_own_chain(self, hops: Hops, spot: Spot, hook: str) -> Spot:
         """The taker, or the rule of the same chain that led to it: that is the one to move."""
@@ -296,6 +266,23 @@ class _Search:
             run.append((spot, span, rest))
 
 
+def _bases(held: RuleSet) -> dict[tuple[str, str], set[str]]:
+    """For each chain the base chains that a packet comes to it from, itself included."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for table in held.tables:
+        for chain in table.chains:
+            found.setdefault((table.name, chain.name), set())
+        for base in (chain for chain in table.chains if table.base(chain) is not None):
+            todo = [base.name]
+            while todo:
+                name = todo.pop()
+                inside = table.chain(name)
+                if inside is not None and base.name not in found[table.name, name]:
+                    found[table.name, name].add(base.name)
+                    todo += [rule.action.chain for rule in inside.rules if isinstance(rule.action, Call)]
+    return found
+
+
 def _span(rule: HeldRule) -> tuple[tuple[int, int], object]:
     """A rule's last block or port as a span, and what is left of the rule without it."""
     for place in range(len(rule.conditions) - 1, -1, -1):
@@ -320,9 +307,14 @@ def _numbered(held: RuleSet) -> tuple[RuleSet, list[Spot]]:
             for number, rule in enumerate(chain.rules, 1):
                 lines.append((table.name, chain.name, number))
                 rules.append(replace(rule, line=len(lines)))
-            chains.append(HeldChain(chain.name, chain.policy, tuple(rules)))
+            chains.append(replace(chain, rules=tuple(rules)))
         tables.append(HeldTable(table.name, tuple(chains)))
     return RuleSet(held.family, tuple(tables)), lines
+
+
+def _names(action: Action, chain: str) -> bool:
+    """Whether a target that nobody knows, such as a verdict map of nftables, may lead to a chain."""
+    return isinstance(action, UnknownTarget) and chain in action.words
 
 
 def _ends(action: Action) -> bool:
@@ -348,10 +340,10 @@ def _opened(held: RuleSet, opens: set[Spot]) -> RuleSet:
             HeldTable(
                 table.name,
                 tuple(
-                    HeldChain(
-                        chain.name,
-                        "ACCEPT" if chain.policy else "",
-                        tuple(rule_at((table.name, chain.name, n), rule) for n, rule in enumerate(chain.rules, 1)),
+                    replace(
+                        chain,
+                        policy="ACCEPT" if chain.policy else "",
+                        rules=tuple(rule_at((table.name, chain.name, n), r) for n, r in enumerate(chain.rules, 1)),
                     )
                     for chain in table.chains
                 ),

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from meshnet.model.cidr import BITS, LOOPBACK
 from meshnet.model.marks import FULL
-from meshnet.model.ruleset import (
+from meshnet.model.rule import (
+    AddressesAre,
     AddressIs,
-    AddressRange,
+    AnyOf,
     IcmpIs,
     InSet,
     InterfaceIs,
@@ -18,6 +19,7 @@ from meshnet.model.ruleset import (
     PortIs,
     PortsAre,
     ProtocolIs,
+    SenderIs,
     ToSocket,
     Translate,
     UnknownMatch,
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
     from meshnet.model.cidr import Family
     from meshnet.model.host import AddressSet, Host
-    from meshnet.model.ruleset import Condition, RuleSet
+    from meshnet.model.rule import Condition
+    from meshnet.model.ruleset import RuleSet
 
     Asked = Callable[[Any], bool]
 
@@ -69,6 +72,7 @@ class Questions:
         self.protocols: set[int] = set()
         self.ids: dict[str, set[int]] = {"uid": set(), "gid": set()}
         self.groups = False
+        self.listeners = False
         self.in_links: list[str] = []
         self.out_links: list[str] = []
         self.marks: set[tuple[int, int]] = set()
@@ -126,8 +130,14 @@ class Questions:
                 last = network | ~mask & ((1 << BITS[self.family]) - 1)
                 self.addresses[end].append(lambda value: value & mask == network)
                 self.address_values[end] |= {network, last, last + 1, network - 1}
-            case AddressRange(end, first, last, _):
-                self._block(end, first, last)
+            case AddressesAre(end, spans, _):
+                self.addresses[end].append(spanning(spans))
+                self.address_values[end] |= {n for low, high in spans for n in (low, high, high + 1, low - 1)}
+            case AnyOf(options, _):
+                for option in options:
+                    self._ask(option)
+            case SenderIs(kind, spans, _):
+                self.ids[kind] |= {n for low, high in spans for n in (low, high, high + 1, low - 1)}
             case InterfaceIs(way, name, _):
                 names = self.in_links if way == "in" else self.out_links
                 names += [name[:-1] + "0", name[:-1] + "9"] if name.endswith("+") else [name]
@@ -196,6 +206,7 @@ class Questions:
                     for port in ports:
                         self._span(("destination", "source"), port, port)
             case ToSocket(port, address, number, mask):
+                self.listeners = True
                 self._span(("destination",), port, port)
                 self.mark(number, mask)
                 if address:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshnet.model.ruleset import (
+from meshnet.model.rule import (
     Accept,
     Call,
     Drop,
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from meshnet.model.ruleset import Action, HeldRule
+    from meshnet.model.rule import Action
+    from meshnet.model.ruleset import HeldRule
     from meshnet.simulate.chains import Chain
     from meshnet.simulate.conntrack import Connections
     from meshnet.simulate.packet import Packet
@@ -155,11 +156,13 @@ def _connection_mark(spot: Spot, action: PutConnectionMark | SaveConnectionMark 
 
 
 def _track(spot: Spot, action: Track) -> Act:
-    """xt_CT.c: who already has a connection, a zone or none keeps it."""
+    """xt_CT.c: who already has a connection, a zone or none keeps it. nft_ct.c looks for a connection or a zone."""
     zones = (action.original_zone or 0, action.reply_zone or 0)
     verdict = "notrack" if action.notrack else f"zone {zones[0]}" if zones[0] == zones[1] else f"zones {zones}"
 
     def act(p: Packet) -> None:
+        if action.again and p.state == "UNTRACKED":
+            p.state = ""
         if p.state or p.template is not None:
             spot.note(p, "tracked already")
         elif action.notrack:
@@ -192,10 +195,10 @@ def _translate(spot: Spot, action: Translate, work: Work) -> Act:
 
 
 def _to_socket(spot: Spot, action: ToSocket, work: Work) -> Act:
-    """xt_TPROXY.c: a connection between the packet's own ends goes before who listens; neither may be an ordinary
-    socket."""
+    """xt_TPROXY.c and nft_tproxy.c: a connection between the packet's own ends goes before who listens; neither may be
+    an ordinary socket."""
 
-    def act(p: Packet) -> str:
+    def act(p: Packet) -> str | None:
         port = action.port or p.port
         address = action.address
         if not address:
@@ -206,6 +209,9 @@ def _to_socket(spot: Spot, action: ToSocket, work: Work) -> Act:
         sock = work.sockets.for_tproxy(p.family, p.protocol, p.source, p.source_port, p.destination, p.port, on)
         if sock is None or not sock.transparent:
             why = "nobody listens there" if sock is None else "the socket there is not transparent"
+            if action.goes_on:
+                p.note(f"no TPROXY to port {port}: {why}")  # to the kernel the rule doesn't fit
+                return None
             spot.note(p, f"DROP: TPROXY to port {port}, and {why}")
             return DROPPED
         p.mark = p.mark & ~action.mask ^ action.number

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from meshnet.model.cidr import Family
     from meshnet.model.flow import Disposition, Flow
+    from meshnet.model.hooks import Stage
     from meshnet.model.host import Host
     from meshnet.model.ruleset import RuleSet
     from meshnet.model.trace import End
@@ -172,27 +173,33 @@ class Pod:
         if rules is None:
             self.connections.enter(packet)
             return None
-        hooks = rules.hooks
         seen_by_rules = packet.out_link
-        if (chain := hooks.get(("raw", "OUTPUT"))) and (verdict := chain.enter(packet)) not in (None, ACCEPTED):
-            return _stopped(packet, verdict)
+        if ended := self._enter(packet, rules, "untracked"):
+            return ended
         self.connections.enter(packet)
-        if chain := hooks.get(("mangle", "OUTPUT")):
-            mark = packet.mark
-            if (verdict := chain.enter(packet)) not in (None, ACCEPTED):
-                return _stopped(packet, verdict)
-            if packet.mark != mark and (refused := self._route_again(packet, sock, routing)):
-                return _dropped(packet, f"after its mark was changed: {refused}")
+        if ended := self._enter(packet, rules, "tracked"):
+            return ended
         if rules.translates:
             destination = packet.destination
             if ended := self.translate(packet, rules):
                 return ended
             if packet.destination != destination and (refused := self._route_again(packet, sock, routing)):
                 return _dropped(packet, f"after its destination was changed: {refused}")
-        for table in ("filter", "security"):
-            if (chain := hooks.get((table, "OUTPUT"))) and (verdict := chain.enter(packet)) not in (None, ACCEPTED):
-                return _stopped(packet, verdict)
+        ended = self._enter(packet, rules, "translated")
         assert packet.out_link == seen_by_rules
+        return ended
+
+    def _enter(self, packet: Packet, rules: Rules, stage: Stage) -> Arrival | None:
+        """The base chains of one stage of a hook, each of which has to let the packet go on to the next."""
+        for chain in rules.at(stage, packet.hook):
+            mark = packet.mark
+            verdict = chain.enter(packet)
+            if verdict not in (None, ACCEPTED):
+                return _stopped(packet, verdict)
+            if chain.reroutes and packet.mark != mark and packet.sender is not None:
+                refused = self._route_again(packet, packet.sender, self._routing[packet.family])
+                if refused:
+                    return _dropped(packet, f"after its mark was changed: {refused}")
         return None
 
     def _route_again(self, packet: Packet, sock: Sock, routing: Routing) -> str:
@@ -200,7 +207,9 @@ class Pod:
         return self._route_out(packet, sock, routing)
 
     def translate(self, packet: Packet, rules: Rules) -> Arrival | None:
-        if nat.wants_rules(packet) and (chain := rules.hooks.get(("nat", packet.hook))):
+        for chain in rules.at("nat", packet.hook):
+            if not nat.wants_rules(packet):
+                break
             verdict = chain.enter(packet)
             if verdict not in (None, ACCEPTED):
                 return _stopped(packet, verdict)
@@ -213,11 +222,11 @@ class Pod:
         packet.hook = "POSTROUTING"
         packet.out_link = "lo" if packet.route.kind == "local" else packet.route.link
         if rules is not None:
-            if chain := rules.hooks.get(("mangle", "POSTROUTING")):
-                verdict = chain.enter(packet)
-                if verdict not in (None, ACCEPTED):
-                    return _stopped(packet, verdict)
+            if ended := self._enter(packet, rules, "tracked"):
+                return ended
             if rules.translates and (ended := self.translate(packet, rules)):
+                return ended
+            if ended := self._enter(packet, rules, "translated"):
                 return ended
         self.connections.confirm(packet)
         return None
@@ -246,19 +255,18 @@ class Pod:
         return self._forward(packet, rules, routing)
 
     def _prerouting(self, packet: Packet, rules: Rules) -> Arrival | None:
-        hooks = rules.hooks
-        if (chain := hooks.get(("raw", "PREROUTING"))) and (verdict := chain.enter(packet)) not in (None, ACCEPTED):
-            return _stopped(packet, verdict)
+        if ended := self._enter(packet, rules, "untracked"):
+            return ended
         self.connections.enter(packet)
-        if (chain := hooks.get(("mangle", "PREROUTING"))) and (verdict := chain.enter(packet)) not in (None, ACCEPTED):
-            return _stopped(packet, verdict)
-        if not rules.translates:
-            return None
-        destination = packet.destination
-        ended = self.translate(packet, rules)
-        if packet.destination != destination:
-            packet.route = None
-        return ended
+        if ended := self._enter(packet, rules, "tracked"):
+            return ended
+        if rules.translates:
+            destination = packet.destination
+            if ended := self.translate(packet, rules):
+                return ended
+            if packet.destination != destination:
+                packet.route = None
+        return self._enter(packet, rules, "translated")
 
     def _route_in(self, packet: Packet, link: str, routing: Routing) -> str:
         """ip_route_input_slow: why the packet is dropped, or nothing. IPv6 asks nothing about the source."""
@@ -296,11 +304,11 @@ class Pod:
     def _input(self, packet: Packet, rules: Rules | None) -> Arrival:
         packet.hook = "INPUT"
         if rules is not None:
-            for table in ("mangle", "filter", "security"):
-                chain = rules.hooks.get((table, "INPUT"))
-                if chain is not None and (verdict := chain.enter(packet)) not in (None, ACCEPTED):
-                    return _stopped(packet, verdict)
+            if ended := self._enter(packet, rules, "tracked"):
+                return ended
             if rules.translates and (ended := self.translate(packet, rules)):
+                return ended
+            if ended := self._enter(packet, rules, "translated"):
                 return ended
         self.connections.confirm(packet)
         return self._deliver(packet)
@@ -327,11 +335,8 @@ class Pod:
         if packet.assigned is not None:
             return _dropped(packet, "TPROXY gave it to a socket, and its mark leads to no local route (ip_forward.c)")
         packet.hook, packet.out_link = "FORWARD", found.link
-        if rules is not None:
-            for table in ("mangle", "filter", "security"):
-                chain = rules.hooks.get((table, "FORWARD"))
-                if chain is not None and (verdict := chain.enter(packet)) not in (None, ACCEPTED):
-                    return _stopped(packet, verdict)
+        if rules is not None and (ended := self._enter(packet, rules, "tracked")):
+            return ended
         ended = self._postrouting(packet, rules)
         return ended or Arrival(packet, "forwarded", f"is forwarded by {found.link}")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from meshnet.model.ruleset import (
+from meshnet.model.rule import (
+    AddressesAre,
     AddressIs,
-    AddressRange,
     AddressType,
     ConnectionIs,
     ConnectionMark,
@@ -17,14 +17,16 @@ from meshnet.model.ruleset import (
     PortIs,
     PortsAre,
     ProtocolIs,
+    SenderIs,
     UnknownMatch,
 )
 from meshnet.simulate import matches
-from meshnet.simulate.packet import ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED, Packet, Sock
+from meshnet.simulate.packet import Packet, Sock
 from meshnet.simulate.routing import Routing
 from meshnet.simulate.sockets import Sockets
 from meshnet.simulate.space import NO_SOCKET, TRANSPARENT_SOCKET
 from meshnet.simulate.walk import Pod
+from meshnet.simulate.watch import FIRST, is_new, is_tracked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,78 +35,15 @@ if TYPE_CHECKING:
 
     from meshnet.model.cidr import Family
     from meshnet.model.host import Host
-    from meshnet.model.ruleset import Condition, IdSpan, RuleSet, Translate
+    from meshnet.model.rule import Condition, IdSpan, Translate
+    from meshnet.model.ruleset import RuleSet
     from meshnet.simulate.chains import Rules
     from meshnet.simulate.matches import Place
     from meshnet.simulate.packet import Test
     from meshnet.simulate.routing import Found
-    from meshnet.simulate.space import Dimension
     from meshnet.simulate.targets import Work
     from meshnet.simulate.walk import Arrival
-
-    Region = dict[str, int]
-
-
-FIRST = (NEW, False, "")
-"""The state of an ordinary first packet, which for TCP is a SYN."""
-
-
-class Watch:
-    """The region that the packet under way stands for, and the parts of it that had to be left for later."""
-
-    def __init__(self, dimensions: dict[str, Dimension], restores: bool) -> None:
-        self.dimensions = dimensions
-        self.restores = restores
-        self.region: Region = {}
-        self.chosen: dict[str, Any] = {}
-        self.later: list[Region] = []
-
-    def begin(self, region: Region) -> dict[str, Any]:
-        """Choose the most ordinary packet of a region."""
-        self.region = dict(region)
-        self.chosen = {
-            name: self.dimensions[name].values[(mask & -mask).bit_length() - 1] for name, mask in region.items()
-        }
-        return self.chosen
-
-    def asked(self, name: str, key: object, question: Callable[[Any], bool]) -> None:
-        """A question about a field was answered: keep the classes that answer alike, leave the others for later."""
-        dimension = self.dimensions.get(name)
-        if dimension is None:
-            return
-        now = self.region[name]
-        if not now & (now - 1):
-            return
-        true = dimension.mask_of(key, question)
-        kept = now & true if question(self.chosen[name]) else now & ~true
-        if kept != now:
-            self.later.append({**self.region, name: now & ~kept})
-            self.region[name] = kept
-
-    def mark_asked(self, mark: int, key: object, question: Callable[[int], bool]) -> None:
-        """The packet's mark was asked about, and the connection's as well if a rule may have copied it."""
-        if mark == self.chosen["mark"]:
-            self.asked("mark", key, question)
-        else:  # changed on the way, and some of its bits may still be those it came with
-            self.seen("mark")
-        if self.restores:
-            self._connection_seen()
-
-    def connection_mark_seen(self) -> None:
-        self.seen("mark")  # which a rule may have saved
-        self._connection_seen()
-
-    def _connection_seen(self) -> None:
-        """A connection that begins has no mark, and what isn't tracked has no connection."""
-        self.asked("state", "begun", _is_begun)
-        self.asked("state", "tracked", _is_tracked)
-        if _is_begun(self.chosen["state"]):
-            self.seen("connmark")
-
-    def seen(self, name: str) -> None:
-        """A field was looked at as it is: only its own class answers alike."""
-        value = self.chosen.get(name)
-        self.asked(name, ("is", repr(value)), lambda other: bool(other == value))
+    from meshnet.simulate.watch import Watch
 
 
 class WatchedRouting(Routing):
@@ -191,7 +130,11 @@ class WatchedSockets(Sockets):
         self, family: Family, protocol: int, peer: int, peer_port: int, address: int, port: int, on: tuple[int, int]
     ) -> Sock | None:
         found = self.owner(family, protocol, peer, peer_port, address, port)
-        return found or Sock("", family, protocol, None, on[1], transparent=True)
+        if found is not None:
+            return found
+        self._watch.seen("listener")
+        listens = self._watch.chosen.get("listener", True)
+        return Sock("", family, protocol, None, on[1], transparent=True) if listens else None
 
 
 class WatchedPod(Pod):
@@ -216,7 +159,7 @@ class WatchedPod(Pod):
         work.watch = self._translating
 
     def translate(self, packet: Packet, rules: Rules) -> Arrival | None:
-        self._watch.asked("state", "nat", _is_new)
+        self._watch.asked("state", "nat", is_new)
         return super().translate(packet, rules)
 
     def _translating(self, packet: Packet, action: Translate) -> None:
@@ -233,8 +176,10 @@ class WatchedPod(Pod):
                 return _noted(test, lambda _: watch.asked("protocol", number, lambda value: bool(value == number)))
             case AddressIs(end, network, mask, _):
                 return _noted(test, self._of(end, (network, mask), lambda value: bool(value & mask == network)))
-            case AddressRange(end, first, last, _):
-                return _noted(test, self._of(end, (first, last, "range"), lambda value: first <= value <= last))
+            case AddressesAre(end, spans, _):
+                return _noted(test, self._of(end, spans, matches.spanning(spans)))
+            case SenderIs(kind, spans, _):
+                return self._sender(kind, spans, test)
             case InterfaceIs(way, _, _) if way == "in":
                 return _noted(test, self._in_link(item))
             case PortIs(end, first, last, _):
@@ -303,7 +248,7 @@ class WatchedPod(Pod):
             elif p.state == watch.chosen["state"][0]:  # else a rule decided it, or conntrack hasn't been asked yet
                 watch.asked("state", item.states, lambda state: state[0] in item.states)
                 if item.direction:
-                    watch.asked("state", "tracked", _is_tracked)
+                    watch.asked("state", "tracked", is_tracked)
                     watch.asked("state", "reply", lambda state: bool(state[1]))
 
         return note
@@ -353,6 +298,15 @@ class WatchedPod(Pod):
 
         return _noted(test, note)
 
+    def _sender(self, kind: str, spans: tuple[tuple[int, int], ...], test: Test) -> Test:
+        watch, among = self._watch, matches.spanning(spans)
+
+        def note(p: Packet) -> None:
+            if p.sender is not None:
+                watch.asked(kind, spans, among)
+
+        return _noted(test, note)
+
     def _opaque(self, words: tuple[str, ...], negated: bool) -> Test:
         """Nobody knows what it says, but it says the same to the same packet in either set."""
         watch, name = self._watch, " ".join(words)
@@ -378,21 +332,3 @@ def _noted(test: Test, note: Callable[[Packet], object]) -> Test:
         return test(p)
 
     return noted
-
-
-def _is_begun(state: Any) -> bool:
-    """Of a connection that has been there before, so that it may have a mark."""
-    return state[0] in (ESTABLISHED, RELATED)
-
-
-def _is_tracked(state: Any) -> bool:
-    return state[0] not in (INVALID, UNTRACKED)
-
-
-def _is_new(state: Any) -> bool:
-    """Of the packets that nat's rules are asked about; what is related has a connection that nat is done with."""
-    return bool(state[0] == NEW)
-
-
-NOBODY = Packet(4, 0, 0, 0, 0, 0)
-"""Good enough to ask whether a set is known at all."""

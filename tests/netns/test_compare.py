@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from meshnet.model.ruleset import UnknownMatch
+from meshnet.model.rule import UnknownMatch
 from meshnet.render.saved import text_of
 from meshnet.simulate.compare import Side, compare
 from meshnet.simulate.walk import Pod

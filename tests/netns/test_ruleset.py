@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from meshnet.model.ruleset import BUILT_IN, ConnectionIs, HeldRule, UnknownMatch
+from meshnet.model.rule import BUILT_IN, ConnectionIs, UnknownMatch
+from meshnet.model.ruleset import HeldRule
 from meshnet.parse.ruleset import read
 from meshnet.render.saved import text_of
 from tests import conformance

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from meshnet.doctor.finding import Where
 from meshnet.doctor.grouped import Group, grouped
-from meshnet.model.ruleset import Drop, HeldRule
+from meshnet.model.rule import Drop
+from meshnet.model.ruleset import HeldRule
 from meshnet.model.story import Conduct
 from meshnet.model.value import replace
 from tests.unit.simulate.pods import inward

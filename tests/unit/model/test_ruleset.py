@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from meshnet.model.ruleset import Accept, Comment, Drop, HeldChain, HeldRule, HeldTable, ProtocolIs, RuleSet
+from meshnet.model.rule import Accept, Comment, Drop, ProtocolIs
+from meshnet.model.ruleset import HeldChain, HeldRule, HeldTable, RuleSet
 
 TCP = ProtocolIs(6)
 

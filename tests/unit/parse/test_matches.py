@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.model.ruleset import (
+from meshnet.model.rule import (
     AddressIs,
     AddressType,
     Comment,
     ConnectionIs,
     ConnectionMark,
     FlagsAre,
-    HeldRule,
     IcmpIs,
     IdSpan,
     InSet,
@@ -23,6 +22,7 @@ from meshnet.model.ruleset import (
     SocketFound,
     UnknownMatch,
 )
+from meshnet.model.ruleset import HeldRule
 from tests.unit.parse.rules import rule
 
 TCP, UDP = ProtocolIs(6), ProtocolIs(17)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from meshnet.model.errors import RulesError
-from meshnet.model.ruleset import (
+from meshnet.model.rule import (
     AddressIs,
     UnknownMatch,
 )

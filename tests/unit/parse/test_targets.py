@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.model.ruleset import (
+from meshnet.model.rule import (
     Call,
-    HeldRule,
     Note,
     Nothing,
     PutConnectionMark,
@@ -17,6 +16,7 @@ from meshnet.model.ruleset import (
     Translate,
     UnknownTarget,
 )
+from meshnet.model.ruleset import HeldRule
 from tests.unit.parse.rules import rule
 
 TARGETS = [

@@ -4,7 +4,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from meshnet.model.ruleset import Comment, Drop, HeldRule, ProtocolIs, UnknownMatch
+from meshnet.model.rule import Comment, Drop, ProtocolIs, UnknownMatch
+from meshnet.model.ruleset import HeldRule
 from meshnet.model.trace import Hop, Trace
 from meshnet.model.value import replace
 from meshnet.render.picture import MOST_LETTERS, _wrapped, picture

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.model.ruleset import AddressIs, Comment, Drop, HeldRule, PortIs, ProtocolIs, RuleSet
+from meshnet.model.rule import AddressIs, Comment, Drop, PortIs, ProtocolIs
+from meshnet.model.ruleset import HeldRule, RuleSet
 from meshnet.parse.ruleset import read
 from meshnet.render.saved import quote, rule_text, text_of
 

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 from meshnet.model.cidr import read_address, read_cidr
 from meshnet.model.host import LOOPBACK_LINK, Address, Host, Link, Lookup, Route
 from meshnet.model.marks import Mark
-from meshnet.model.ruleset import (
+from meshnet.model.rule import (
     Accept,
     AddressIs,
     Drop,
-    HeldRule,
     PortIs,
     ProtocolIs,
     Return,
-    RuleSet,
     ToSocket,
     Translate,
 )
+from meshnet.model.ruleset import HeldRule, RuleSet
 from meshnet.model.value import replace
 from meshnet.parse.ruleset import read
 from meshnet.simulate.compare import Side

@@ -6,7 +6,7 @@ import pytest
 
 from meshnet.model.cidr import read_cidr
 from meshnet.model.host import AddressSet, Member
-from meshnet.model.ruleset import IdSpan
+from meshnet.model.rule import IdSpan
 from meshnet.simulate.matches import UNSURE, _among, spanning, within
 from tests.unit.simulate.pods import CLIENT, CLIENT6, POD, POD6, host, inward, outward, table, walk
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.model.ruleset import InSet, PortsAre
+from meshnet.model.rule import InSet, PortsAre
 from meshnet.parse.ruleset import read
 from meshnet.simulate.merge import merged
 from tests.unit.simulate.pods import table

@@ -9,8 +9,9 @@ import pytest
 from meshnet.model.ruleset import RuleSet
 from meshnet.parse.ruleset import read
 from meshnet.simulate import compare as module
+from meshnet.simulate.around import elsewhere
 from meshnet.simulate.compare import compare
-from meshnet.simulate.reach import LONG, Place, elsewhere, unreached
+from meshnet.simulate.reach import LONG, Place, unreached
 from meshnet.simulate.walk import Pod
 from tests.unit.simulate.mutations import goldens, host, side, without
 from tests.unit.simulate.pods import table
