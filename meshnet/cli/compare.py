@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from meshnet.cli import output
-from meshnet.cli.options import form_option, once_from_stdin
+from meshnet.cli.options import BACKEND_HELP, BACKENDS, form_option, once_from_stdin
 from meshnet.model.errors import FINE, NEGATIVE
 
 TYPE_CHECKING = False
@@ -21,24 +21,27 @@ if TYPE_CHECKING:
 @click.argument("one", metavar="A")
 @click.argument("other", metavar="B")
 @click.option("--family", type=click.Choice(["4", "6"]), help="Of saved rules: the family, if the text doesn't say.")
+@click.option("--backend", type=click.Choice(BACKENDS), default="auto", help=BACKEND_HELP)
 @click.option("--address", multiple=True, metavar="[IFACE=]CIDR", help="An address of the pod; may be repeated.")
 @click.option("--route-localnet", is_flag=True, help="The sysctl of the pod's interfaces.")
 @click.option("--no-policy-route", is_flag=True, help="No policy rule leads marked packets to a local route.")
 @form_option
-def compare(one: str, other: str, family: str | None, form: str, **given: Any) -> int:
-    """Say whether A and B, each a spec or rules as iptables-save prints them, treat every packet alike. Needs no root.
+def compare(one: str, other: str, family: str | None, backend: str, form: str, **given: Any) -> int:
+    """Say whether A and B treat every packet alike. Each is a spec, or rules as iptables-save or nft list prints them.
 
     This is no sample: every kind of packet that a rule of either tells apart is followed through both. If any is
     treated differently, the plainest one is shown with its path through each; exit 1. Alike means the same end, the
     same addresses, ports, interface and marks, and the same connection left behind; what is only logged doesn't count.
+    Needs no root.
 
     \b
     Examples:
       meshnet compare pod.yaml saved.txt
       meshnet compare before.txt after.txt -o json
+      meshnet compare pod.yaml table.nft
     """
     once_from_stdin(one, other)
-    subjects = [_subject(name, family) for name in (one, other)]
+    subjects = [_subject(name, family, backend) for name in (one, other)]
     for subject in subjects:
         for note in subject.notes:
             output.say(f"note: {note}")
@@ -48,20 +51,21 @@ def compare(one: str, other: str, family: str | None, form: str, **given: Any) -
     return FINE if all(found.equal for _, found in results) else NEGATIVE
 
 
-def _subject(name: str, family: str | None) -> Subject:
+def _subject(name: str, family: str | None, backend: str) -> Subject:
     from meshnet.cli import simulated
+    from meshnet.parse.nft_text import is_nft
     from meshnet.spec.load import load_text
 
     text, name = simulated.read_rules(name)
     first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
-    if not first.startswith(("*", "-", ":")):
-        return simulated.of_document(load_text(text, name), (4, 6))
+    if not first.startswith(("*", "-", ":")) and not is_nft(text):
+        return simulated.of_document(load_text(text, name), (4, 6), backend)
     six = family == "6" if family is not None else "ip6tables-save" in text.partition("*")[0]
     return simulated.of_text(text, name, 6 if six else 4)
 
 
 def _families(subjects: list[Subject]) -> list[Family]:
-    """Those that both sides speak of; saved rules speak of one."""
+    """Those that both sides speak of; rules as iptables-save prints them speak of one."""
     from meshnet.model.errors import UsageError
 
     spoken = [{held.family for held in subject.rules} for subject in subjects]

@@ -6,7 +6,7 @@ import click
 
 from meshnet.cli import output
 from meshnet.cli.explain import POD_OPTIONS, SIDECAR_OPTIONS, SUBJECT_OPTIONS, with_options
-from meshnet.cli.options import form_option, netns_options
+from meshnet.cli.options import BACKEND_HELP, BACKENDS, form_option, netns_options
 from meshnet.model.errors import FINE, NEGATIVE
 
 TYPE_CHECKING = False
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from meshnet.doctor.finding import Finding, Report, Where
     from meshnet.model.cidr import Family
     from meshnet.model.host import Host
-    from meshnet.model.ruleset import RuleSet
     from meshnet.model.story import Conduct, Step
 
 FLOW = {"way": "in", "src": None, "dst": None, "iface": "eth0", "dport": None, "proto": "tcp", "uid": None, "gid": None}
@@ -28,9 +27,10 @@ FLOW = {"way": "in", "src": None, "dst": None, "iface": "eth0", "dport": None, "
 @click.argument("spec", metavar="[SPEC]", required=False)
 @with_options(*SUBJECT_OPTIONS)
 @netns_options
+@click.option("--backend", type=click.Choice(BACKENDS), default="auto", help=BACKEND_HELP)
 @with_options(*POD_OPTIONS, *SIDECAR_OPTIONS)
 @form_option
-def doctor(spec: str | None, netns: str | None, pid: int | None, form: str, **given: Any) -> int:
+def doctor(spec: str | None, netns: str | None, pid: int | None, backend: str, form: str, **given: Any) -> int:
     """Say what is wrong with rules: those of SPEC, anybody's saved ones, or the ones in force in a namespace.
 
     Found are a sidecar that meets itself, answers that never reach their caller, rules that no packet can reach with
@@ -47,12 +47,12 @@ def doctor(spec: str | None, netns: str | None, pid: int | None, form: str, **gi
 
     saved = spec is not None or given["rules"] is not None or given["rules6"] is not None
     if saved:
-        subject, report, host = _of_text(spec, netns, pid, given), Report(), None
+        subject, report = _of_text(spec, netns, pid, backend, given), Report()
     else:
-        subject, report, host = _in_force(netns, pid, given)
+        subject, report = _in_force(netns, pid, given)
     for note in subject.notes:
         output.say(f"note: {note}")
-    reports = [report, *(_examined(subject, held.family, host, given) for held in subject.rules)]
+    reports = [report, *(_examined(subject, held.family, given) for held in subject.rules)]
     findings = tuple(finding for each in reports for finding in each.findings)
     notes = tuple(note for each in reports for note in each.notes)
     for note in notes:
@@ -67,7 +67,7 @@ def doctor(spec: str | None, netns: str | None, pid: int | None, form: str, **gi
     return NEGATIVE if findings else FINE
 
 
-def _of_text(spec: str | None, netns: str | None, pid: int | None, given: dict[str, Any]) -> Subject:
+def _of_text(spec: str | None, netns: str | None, pid: int | None, backend: str, given: dict[str, Any]) -> Subject:
     from meshnet.cli.explain import subject_of
     from meshnet.model.errors import UsageError
 
@@ -75,65 +75,20 @@ def _of_text(spec: str | None, netns: str | None, pid: int | None, given: dict[s
         raise UsageError(
             "a namespace has rules of its own", hint="either SPEC or --rules and --rules6, or --netns or --pid"
         )
-    return subject_of(spec, given["rules"], given["rules6"], (4, 6))
+    return subject_of(spec, given["rules"], given["rules6"], (4, 6), backend)
 
 
-def _in_force(netns: str | None, pid: int | None, given: dict[str, Any]) -> tuple[Subject, Report, Host]:
+def _in_force(netns: str | None, pid: int | None, given: dict[str, Any]) -> tuple[Subject, Report]:
     """The rules that a namespace holds, and its routing; a finding if rules of ours are in more than one backend."""
-    from meshnet.cli.options import place_of
-    from meshnet.doctor.backends import Holder, two_backends
+    from meshnet.cli import in_force
+    from meshnet.doctor.backends import two_backends
     from meshnet.doctor.finding import Report
-    from meshnet.kernel import detect
-    from meshnet.kernel.netns import open_namespace, require_capabilities
-    from meshnet.model.errors import UsageError
-    from meshnet.probe.host import host_of
 
-    pod = ("address", "route_localnet", "src_valid_mark", "no_policy_route")
-    if wrong := [f"--{name.replace('_', '-')}" for name in pod if given[name]]:
-        raise UsageError(f"{' and '.join(wrong)}: the namespace says so itself", hint="these flags go with --rules")
-    place = place_of(netns, pid)
-    needed = ("CAP_NET_ADMIN",) if place.kind == "own" else ("CAP_NET_ADMIN", "CAP_SYS_ADMIN")
-    require_capabilities(needed, "doctor")
-    with open_namespace(place) as namespace:
-        with namespace.entered():
-            seen = detect.evidence()
-            tables = detect.own_tables()
-        host = host_of(namespace)
-    holders = [Holder(detect.BACKEND[one.variant], item.family, one.ours) for item in seen for one in item.found]
-    families: tuple[Family, ...] = (4, 6)
-    holders += [Holder("nftables", family, 1) for family in families if tables]
-    rules: list[RuleSet] = []
-    notes: list[str] = []
-    for item in seen:
-        subject, said = _chosen(item)
-        rules += subject.rules
-        notes += [*subject.notes, *said]
-    notes += [f"table inet {table} is nftables' own: what its rules do is not followed" for table in tables]
-    from meshnet.cli.simulated import Subject
-
-    return Subject(str(place), tuple(rules), notes=tuple(notes)), Report(tuple(two_backends(holders))), host
+    subject, holders = in_force.look("doctor", netns, pid, given)
+    return subject, Report(tuple(two_backends(holders)))
 
 
-def _chosen(seen: Any) -> tuple[Subject, list[str]]:
-    """A family's rules: of the variant that has any, and of two the one with rules of ours, or with more of them."""
-    from meshnet.cli.simulated import of_text
-
-    notes = [
-        f"IPv{seen.family} with {one.variant}: {one.problem}"
-        for one in seen.found
-        if one.problem and (one.installed or "tables exist" in one.problem)
-    ]
-    full = [one for one in seen.found if "\n-A " in one.text]
-    full.sort(key=lambda one: (one.ours, one.foreign), reverse=True)
-    if len(full) > 1:
-        notes.append(
-            f"IPv{seen.family} rules are in iptables-{full[0].variant} and in iptables-{full[1].variant}, and both are "
-            f"in force; followed are those of iptables-{full[0].variant}"
-        )
-    return of_text(full[0].text if full else "", f"IPv{seen.family} rules", seen.family), notes
-
-
-def _examined(subject: Subject, family: Family, host: Host | None, given: dict[str, Any]) -> Report:
+def _examined(subject: Subject, family: Family, given: dict[str, Any]) -> Report:
     from meshnet.cli.explain import proxies_of
     from meshnet.cli.simulated import host_for
     from meshnet.doctor.examine import examine
@@ -143,13 +98,15 @@ def _examined(subject: Subject, family: Family, host: Host | None, given: dict[s
     sidecars, notes = _sidecars(subject, asked, family)
     for note in notes:
         output.say(f"note: IPv{family}: {note}")
-    if host is not None:
-        hosts: tuple[tuple[str, Host], ...] = (("", host),)
+    if subject.host is not None:
+        hosts: tuple[tuple[str, Host], ...] = (("", subject.host),)
     else:
         known = given["route_localnet"]
         settings = (bool(known),) if known is not None else (False, True)
         hosts = tuple((f"route_localnet={int(one)}", host_for(subject, asked, one)) for one in settings)
-    return examine(Patient(subject.of(family), hosts, sidecars, proxies_of(subject, given), assumed=host is None))
+    return examine(
+        Patient(subject.of(family), hosts, sidecars, proxies_of(subject, given), assumed=subject.host is None)
+    )
 
 
 def _sidecars(subject: Subject, asked: dict[str, Any], family: Family) -> tuple[tuple[Conduct, ...], tuple[str, ...]]:

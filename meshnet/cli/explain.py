@@ -6,7 +6,7 @@ import click
 
 from meshnet.cli import output
 from meshnet.cli.flow_options import family_of, flow_options
-from meshnet.cli.options import form_option
+from meshnet.cli.options import BACKEND_HELP, BACKENDS, form_option, netns_options
 from meshnet.model.errors import FINE
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PORT = click.IntRange(1, 65535)
 ID = click.IntRange(0, 4294967294)
 SUBJECT_OPTIONS = (
-    click.option("--rules", metavar="FILE", help="IPv4 rules as iptables-save prints them; - is standard input."),
+    click.option("--rules", metavar="FILE", help="Rules as iptables-save or nft list prints them; - is stdin."),
     click.option("--rules6", metavar="FILE", help="IPv6 rules as ip6tables-save prints them."),
 )
 POD_OPTIONS = (
@@ -63,6 +63,8 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 @click.argument("words", metavar="[SPEC]", nargs=-1)
 @with_options(*SUBJECT_OPTIONS)
 @click.option("--scenario", metavar="FILE", help="Predict every measurement of a scenario file; SPEC names its cases.")
+@netns_options
+@click.option("--backend", type=click.Choice(BACKENDS), default="auto", help=BACKEND_HELP)
 @flow_options
 @with_options(*POD_OPTIONS)
 @click.option("--conversation", is_flag=True, help="Tell the whole story: client, sidecar, application, and answers.")
@@ -70,16 +72,18 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 @click.option("--svg", metavar="FILE", help="Draw the path as a picture.")
 @form_option
 def explain(words: tuple[str, ...], scenario: str | None, svg: str | None, form: str, **given: Any) -> int:
-    """Tell what happens to a packet, and why: every hook and every rule that fits, and how it ends. Needs no root.
+    """Tell what happens to a packet, and why: every hook and every rule that fits, and how it ends.
 
-    The rules are those of SPEC, or anybody's as iptables-save printed them. What isn't known is never guessed: a match
-    that can't be answered ends in "undecided", with its rule.
+    The rules are those of SPEC, or anybody's as iptables-save or nft list printed them; that needs no root. With
+    --netns or --pid they are those in force in a namespace. What isn't known is never guessed: a match that can't be
+    answered ends in "undecided", with its rule.
 
     \b
     Examples:
       meshnet explain pod.yaml --in --src 10.0.0.7 --dst 10.0.0.9 --dport 80
       meshnet explain pod.yaml --out --uid 1000 --dst 10.96.0.10 --dport 53 --proto udp
       meshnet explain --rules saved.txt --conversation --in --dport 80
+      meshnet explain --netns pod --out --uid 1000 --dst 203.0.113.9 --dport 443
       meshnet explain --scenario cases.json
     """
     from meshnet.model.errors import UsageError
@@ -93,7 +97,7 @@ def explain(words: tuple[str, ...], scenario: str | None, svg: str | None, form:
     if len(words) > 1:
         raise UsageError("explain takes one SPEC", hint="names of cases go with --scenario")
     family = family_of(given)
-    subject = subject_of(words[0] if words else None, given["rules"], given["rules6"], (family,))
+    subject = _asked_about(words[0] if words else None, family, given)
     for note in subject.notes:
         output.say(f"note: {note}")
     if not any(held.family == family for held in subject.rules):
@@ -101,7 +105,22 @@ def explain(words: tuple[str, ...], scenario: str | None, svg: str | None, form:
     return _conversation(subject, given, svg, form) if given["conversation"] else _packet(subject, given, svg, form)
 
 
-def subject_of(spec: str | None, rules: str | None, rules6: str | None, families: tuple[Family, ...]) -> Subject:
+def _asked_about(spec: str | None, family: Family, given: dict[str, Any]) -> Subject:
+    from meshnet.cli import in_force
+    from meshnet.model.errors import UsageError
+
+    if given["netns"] is None and given["pid"] is None:
+        return subject_of(spec, given["rules"], given["rules6"], (family,), given["backend"])
+    if spec is not None or given["rules"] is not None or given["rules6"] is not None:
+        raise UsageError(
+            "a namespace has rules of its own", hint="either SPEC or --rules and --rules6, or --netns or --pid"
+        )
+    return in_force.look("explain", given["netns"], given["pid"], given)[0]
+
+
+def subject_of(
+    spec: str | None, rules: str | None, rules6: str | None, families: tuple[Family, ...], backend: str
+) -> Subject:
     """The rules that are asked about: of a spec, or saved ones, and not both."""
     from meshnet.cli import simulated
     from meshnet.cli.options import read_document
@@ -112,7 +131,7 @@ def subject_of(spec: str | None, rules: str | None, rules6: str | None, families
         raise UsageError("name a SPEC, or rules with --rules and --rules6", hint="meshnet explain --help shows both")
     if spec is None:
         return simulated.of_files(rules, rules6)
-    return simulated.of_document(read_document(spec), families)
+    return simulated.of_document(read_document(spec), families, backend)
 
 
 def proxies_of(subject: Subject, given: dict[str, Any]) -> Proxies:
@@ -179,7 +198,8 @@ def _told(subject: Subject, given: dict[str, Any]) -> tuple[Flow, Story, tuple[s
     from meshnet.simulate.walk import Pod
 
     worst = ("loop", "lost-reply", "dropped", "rejected", "undecided")
-    settings = [False, True] if given["route_localnet"] is None else [bool(given["route_localnet"])]
+    unsaid = given["route_localnet"] is None and subject.host is None
+    settings = [False, True] if unsaid else [bool(given["route_localnet"])]
     told = []
     for setting in settings:
         host = host_for(subject, given, setting)

@@ -33,13 +33,14 @@ SENTENCES = {
 
 def rule_words(rule: HeldRule | None, family: int) -> str:
     """A rule's text without its comment, which is shown as its origin or is long."""
-    from meshnet.model.ruleset import Comment, HeldRule
+    from meshnet.model.rule import Comment
+    from meshnet.model.value import replace
     from meshnet.render.saved import rule_text
 
     if rule is None:
         return ""
     plain = tuple(item for item in rule.conditions if not isinstance(item, Comment))
-    return rule_text(HeldRule(plain, rule.action), family)  # type: ignore[arg-type]
+    return rule_text(replace(rule, conditions=plain), family)  # type: ignore[arg-type]
 
 
 def trace_lines(trace: Trace, subject: Subject) -> list[str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 BACKENDS = ("auto", "iptables-nft", "iptables-legacy", "libiptc", "nftables")
+BACKEND_HELP = "Whose rules of a SPEC are followed: nftables', or those that all the others share."
 LARGEST_TEXT = 64 * 1024 * 1024
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from meshnet.model.cidr import Cidr, Family
     from meshnet.model.host import Address, AddressSet, Host, Lookup, Route
     from meshnet.model.program import Program
-    from meshnet.model.ruleset import Condition, HeldRule, RuleSet
+    from meshnet.model.rule import Condition
+    from meshnet.model.ruleset import HeldRule, RuleSet
     from meshnet.spec.load import Document
 
 PRIORITY, TABLE = 109, 133
@@ -22,13 +23,16 @@ PRIORITY, TABLE = 109, 133
 
 @value
 class Subject:
-    """What is asked about: rules of both families, and what they came from; ``notes`` are said beside an answer."""
+    """What is asked about: rules of both families, and what they came from; ``notes`` are said beside an answer.
+    ``host`` is the namespace that the rules are in force in, if it was looked at; ``sets`` are those of ipset that the
+    rules look into."""
 
     name: str
     rules: tuple[RuleSet, ...]
     document: Document | None = None
     program: Program | None = None
     notes: tuple[str, ...] = ()
+    host: Host | None = None
     sets: tuple[AddressSet, ...] = ()
 
     def of(self, family: Family) -> RuleSet:
@@ -43,6 +47,10 @@ class Subject:
         rule_id = rule_id_of(rule.comment) if rule is not None else ""
         if not rule_id or self.program is None or self.document is None:
             return "", ""
+        if rule is not None and rule.words:
+            from meshnet.render.nftables import plain_id
+
+            rule_id = plain_id(rule_id)
         entries = (entry.rule for entry in self.program.entries)
         origin = next((known.origin for known in (*self.program.rules(), *entries) if known.id == rule_id), "")
         return (origin, self.document.place(origin)) if origin else ("", "")
@@ -56,10 +64,11 @@ class Subject:
         return Proxies(spec.inbound.port, spec.outbound.port, spec.dns.port)
 
 
-def of_document(document: Document, families: tuple[Family, ...]) -> Subject:
+def of_document(document: Document, families: tuple[Family, ...], backend: str = "auto") -> Subject:
     """What a spec's rules are once they are loaded: read back from the text that the tools are given.
 
-    Only the rules of ``families`` are read; a packet has one, and reading both costs a tenth of a short process.
+    Only the rules of ``families`` are read; a packet has one, and reading both costs a tenth of a short process. All
+    backends but ``nftables`` are given the same text.
     """
     from meshnet.apply.reconcile import fresh_steps
     from meshnet.compile.pipeline import compile_spec
@@ -69,6 +78,12 @@ def of_document(document: Document, families: tuple[Family, ...]) -> Subject:
     from meshnet.render.plan import render
 
     program = compile_spec(document.spec, Facts())
+    if backend == "nftables":
+        from meshnet.parse.nft_ruleset import read as read_nft
+
+        (text,) = (step.text for step in fresh_steps(render(program, backend)) if step.tool == "nft")
+        held = tuple(rules for rules in read_nft(text) if rules.family in program.families)
+        return Subject(document.file, held, document, program)
     plan = render(program)
     steps = fresh_steps(plan)
     rules = tuple(
@@ -82,31 +97,43 @@ def of_document(document: Document, families: tuple[Family, ...]) -> Subject:
 def of_files(rules: str | None, rules6: str | None) -> Subject:
     """Saved rules, by the files' names; ``-`` is standard input."""
     from meshnet.cli.options import once_from_stdin
+    from meshnet.model.ruleset import together
+    from meshnet.parse.nft_text import is_nft
 
     once_from_stdin(rules, rules6)
     families: tuple[tuple[Family, str | None], ...] = ((4, rules), (6, rules6))
-    found = [of_text(*read_rules(name), family) for family, name in families if name is not None]
-    held = tuple(held for item in found for held in item.rules)
+    texts = [(*read_rules(name), family) for family, name in families if name is not None]
+    found = [of_text(*text) for text in texts]
+    names = " and ".join(item.name for item in found)
+    held = together(held for item in found for held in item.rules)
     notes = [note for item in found for note in item.notes]
     if not any(chain.rules for item in held for table in item.tables for chain in table.chains):
-        names = " and ".join(item.name for item in found)
-        notes.append(
-            f"no rule is in {names}: iptables-legacy-save and iptables-nft-save print those of one variant each"
-        )
-    return Subject(" and ".join(item.name for item in found), held, notes=tuple(notes))
+        saved = not any(is_nft(text) for text, _, _ in texts)
+        why = ": iptables-legacy-save and iptables-nft-save print those of one variant each" if saved else ""
+        notes.append(f"no rule is in {names}{why}")
+    return Subject(names, held, notes=tuple(notes))
 
 
 def of_text(text: str, name: str, family: Family) -> Subject:
-    """Saved rules of one family."""
-    from meshnet.model.errors import RulesError
+    """Saved rules of one family, or tables of nftables, which have families of their own."""
+    from meshnet.parse.nft_ruleset import read as read_nft
+    from meshnet.parse.nft_text import is_nft
     from meshnet.parse.ruleset import hidden_tables, read
-    from meshnet.simulate.chains import check
 
-    notes = [
+    if is_nft(text):
+        return Subject(name, tuple(_checked(held, name) for held in read_nft(text, name)))
+    notes = tuple(
         f"{name}: table {table} could not be printed by the tool that saved the rules; what is in it is unknown"
         for table in hidden_tables(text)
-    ]
-    held = read(text, family, name)
+    )
+    return Subject(name, (_checked(read(text, family, name), name),), notes=notes)
+
+
+def _checked(held: RuleSet, name: str) -> RuleSet:
+    """RulesError, with the file's name, for what no kernel would have taken."""
+    from meshnet.model.errors import RulesError
+    from meshnet.simulate.chains import check
+
     try:
         check(held)
     except RulesError as error:
@@ -115,7 +142,7 @@ def of_text(text: str, name: str, family: Family) -> Subject:
             for item in error.problems
         ]
         raise RulesError(places, hint=error.hint) from error
-    return Subject(name, (held,), notes=tuple(notes))
+    return held
 
 
 def read_rules(file: str) -> tuple[str, str]:
@@ -125,17 +152,21 @@ def read_rules(file: str) -> tuple[str, str]:
 
     data, name = read_bytes(file, "rule set")
     if b"\0" in data:
-        raise UsageError(f"{name} is no text (byte {data.index(0)} is 0)", hint="is this what iptables-save printed?")
+        hint = "is this what iptables-save or nft list printed?"
+        raise UsageError(f"{name} is no text (byte {data.index(0)} is 0)", hint=hint)
     # A comment may be in any bytes: the kernel takes it as it is, and iptables-save prints it so.
     return data.decode("utf-8", "replace"), name
 
 
 def host_for(subject: Subject, given: dict[str, Any], route_localnet: bool) -> Host:
-    """A pod for a question: one link with the addresses that the flags name, and the routing that the rules expect."""
+    """A pod for a question: the one that was looked at, or one link with the addresses that the flags name and the
+    routing that the rules expect."""
     from meshnet.cli.flow_options import POD, address_of, family_of
     from meshnet.model.cidr import BITS, Cidr
     from meshnet.model.host import LOOPBACK_LINK, Address, Host, Link, Route
 
+    if subject.host is not None:
+        return subject.host
     family = family_of(given)
     iface, way = given["iface"], given["way"] or "in"
     addresses = _given_addresses(given["address"])
@@ -210,7 +241,7 @@ def _policy(subject: Subject, given: dict[str, Any]) -> tuple[tuple[Lookup, ...]
 def tproxy_marks(held: RuleSet) -> list[Any]:
     """The marks that TPROXY sets, in order and once."""
     from meshnet.model.marks import Mark
-    from meshnet.model.ruleset import ToSocket
+    from meshnet.model.rule import ToSocket
 
     found = [
         Mark(rule.action.number & rule.action.mask, rule.action.mask)
@@ -280,14 +311,13 @@ def _seen(held: RuleSet, family: Family) -> Conduct:
     on a connection or give it back; where one half of that is missing, it is what they were meant to do."""
     from meshnet.model import names
     from meshnet.model.cidr import read_address
-    from meshnet.model.ruleset import OwnerIs, RestoreConnectionMark, SaveConnectionMark
 
     rules = [rule for table in held.tables for chain in table.chains for rule in chain.rules]
-    owners = [item for rule in rules for item in rule.conditions if isinstance(item, OwnerIs)]
-    uid = next((item.uid.first for item in owners if item.uid is not None), names.SIDECAR_ID)
-    gid = next((item.gid.first for item in owners if item.gid is not None), uid)
+    owners = [owner for rule in rules for item in rule.conditions for owner in _owners(item)]
+    uid = next((number for kind, number in owners if kind == "uid"), names.SIDECAR_ID)
+    gid = next((number for kind, number in owners if kind == "gid"), uid)
     marks = tproxy_marks(held)
-    keeps = any(isinstance(rule.action, RestoreConnectionMark | SaveConnectionMark) for rule in rules)
+    keeps = any(rule.saves_mark or rule.restores_mark for rule in rules)
     mark = marks[0].number if marks else _connection_mark(rules)
     passthrough = read_address(names.PASSTHROUGH4 if family == 4 else names.PASSTHROUGH6)[1]
     return Conduct(
@@ -300,8 +330,18 @@ def _seen(held: RuleSet, family: Family) -> Conduct:
     )
 
 
+def _owners(item: Condition) -> Iterator[tuple[str, int]]:
+    from meshnet.model.rule import OwnerIs, SenderIs
+
+    match item:
+        case OwnerIs(uid, gid, _, _):
+            yield from ((kind, ids.first) for kind, ids in (("uid", uid), ("gid", gid)) if ids is not None)
+        case SenderIs(kind, spans, _):
+            yield from ((kind, first) for first, _ in spans[:1])
+
+
 def _connection_mark(rules: Iterable[HeldRule]) -> int:
-    from meshnet.model.ruleset import ConnectionMark
+    from meshnet.model.rule import ConnectionMark
 
     def marks(conditions: Iterable[Condition]) -> Iterator[int]:
         for item in conditions:

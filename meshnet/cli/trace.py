@@ -13,9 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from meshnet.cli.in_force import InForce
     from meshnet.cli.simulated import Subject
     from meshnet.kernel.netns import Namespace
-    from meshnet.kernel.xtables import Variant
     from meshnet.model.cidr import Family
     from meshnet.model.flow import Flow
     from meshnet.model.ruleset import RuleSet
@@ -66,50 +66,47 @@ def trace(
     require_capabilities(("CAP_NET_ADMIN", "CAP_SYS_ADMIN", "CAP_NET_RAW"), "trace")
     place = place_of(netns, pid)
     with open_namespace(place) as namespace:
-        subject = _subject(namespace)
+        found = _in_force(namespace)
         if follow:
-            return _follow(namespace, subject, int(family), wanted, form)
+            return _follow(namespace, found, 6 if family == "6" else 4, wanted, form)
         far = open_namespace(where(peer)) if peer else None
         try:
-            return _one(namespace, subject, far, given, form)
+            return _one(namespace, found, far, given, form)
         finally:
             if far is not None:
                 far.close()
 
 
-def _subject(namespace: Namespace) -> Subject:
-    """The rules that are in force. Both variants at once have an order that no text tells."""
-    from meshnet.cli.simulated import Subject
-    from meshnet.kernel.xtables import Xtables
+def _in_force(namespace: Namespace) -> InForce:
+    """The rules that are in force. Two at one place have an order that no text tells."""
+    from meshnet.cli import in_force
     from meshnet.model.errors import UnsupportedError
-    from meshnet.parse.ruleset import read
 
-    held = []
-    with namespace.entered():
-        families: tuple[Family, ...] = (4, 6)
-        variants: tuple[Variant, ...] = ("nft", "legacy")
-        for number in families:
-            found = {variant: Xtables(variant).save(number) for variant in variants}
-            full = {variant: text for variant, text in found.items() if "\n-A " in text}
-            if len(full) > 1:
-                raise UnsupportedError(
-                    [f"IPv{number} rules are in iptables-nft and in iptables-legacy, and both are in force"],
-                    hint="a rule set lives in one of them; iptables-nft-save and iptables-legacy-save show them",
-                )
-            held.append(read(next(iter(full.values()), ""), number, f"IPv{number} rules"))
-    return Subject(str(namespace.where), tuple(held))
+    found = in_force.read(namespace)
+    if found.unordered:
+        raise UnsupportedError(
+            list(found.unordered), hint="a rule set lives in one backend; meshnet doctor says where ours is"
+        )
+    if found.tables and found.legacy:
+        raise UnsupportedError(
+            ["rules are in iptables-legacy and in our table of nftables"],
+            hint="the kernel tells of each by a way of its own, and not in which order; meshnet explain follows both",
+        )
+    for note in found.subject.notes:
+        output.say(f"note: {note}")
+    return found
 
 
-def _one(namespace: Namespace, subject: Subject, peer: Namespace | None, given: dict[str, Any], form: str) -> int:
+def _one(namespace: Namespace, there: InForce, peer: Namespace | None, given: dict[str, Any], form: str) -> int:
     from meshnet.cli.flow_options import flow_of
     from meshnet.probe.host import host_of
     from meshnet.probe.trace import follow, predicted, seen
     from meshnet.simulate.walk import Pod
 
-    host = host_of(namespace)
+    subject, host = there.subject, host_of(namespace)
     flow = flow_of({**given, "sport": given["sport"] or _fresh_port()}, host)
     found = Pod(subject.rules, host).walk(flow)
-    real = seen(follow(namespace, flow, peer), subject.of(flow.family))
+    real = seen(follow(namespace, flow, peer, there.numbers(flow.family)), subject.of(flow.family))
     expected = predicted(found)
     known = expected[:-1] if found.disposition == "undecided" else expected  # the last rule's match nobody can answer
     told = real[: len(known)] if found.disposition == "undecided" else real
@@ -190,12 +187,12 @@ def _data(flow: Flow, found: Trace, expected: tuple[Met, ...], real: tuple[Met, 
     }
 
 
-def _follow(namespace: Namespace, subject: Subject, family: int, wanted: str, form: str) -> int:
+def _follow(namespace: Namespace, there: InForce, family: Family, wanted: str, form: str) -> int:
     from meshnet.probe.trace import live, seen
 
     output.say("showing packets until Ctrl-C")
-    rules = subject.of(family)  # type: ignore[arg-type]
-    for events in live(namespace, family, wanted):
+    rules = there.subject.of(family)
+    for events in live(namespace, family, wanted, there.numbers(family)):
         mets = seen(events, rules)
         if form == "json":
             output.answer(

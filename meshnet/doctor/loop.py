@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from meshnet.doctor.advice import in_words_of
 from meshnet.doctor.finding import Finding, Where, where
 from meshnet.doctor.grouped import Group, grouped
-from meshnet.model.ruleset import Comment, ProtocolIs
+from meshnet.model.rule import Comment, ProtocolIs
 from meshnet.model.story import Step
 
 TYPE_CHECKING = False
@@ -25,9 +26,9 @@ def loops(patient: Patient, told: Iterable[Told], own: Iterable[Own]) -> Iterato
     """One finding for each identity of the sidecar and each rule that sends its calls back."""
     settings = len(patient.hosts)
     for group in grouped((_of_story(patient.rules, item) for item in told), settings):
-        yield _finding(group)
+        yield _finding(patient.rules, group)
     for group in grouped((_of_own(patient.rules, item) for item in own), settings):
-        yield _finding(group)
+        yield _finding(patient.rules, group)
 
 
 def _of_story(rules: RuleSet, told: Told) -> Group | None:
@@ -77,7 +78,7 @@ def recaptured(story: Story) -> Trace | None:
     return again[-1] if again else None
 
 
-def _finding(group: Group) -> Finding:
+def _finding(rules: RuleSet, group: Group) -> Finding:
     sidecar = group.sidecar
     who = f"a sidecar under uid {sidecar.uid}, gid {sidecar.gid}"
     return Finding(
@@ -85,18 +86,19 @@ def _finding(group: Group) -> Finding:
         group.flow.family,
         f"{who} meets itself",
         (group.sentence, *group.more()),
-        let_go(sidecar, group.where),
+        let_go(rules, sidecar, group.where),
         group.where,
         steps=group.steps,
     )
 
 
-def let_go(sidecar: Conduct, at: Where | None) -> str:
+def let_go(rules: RuleSet, sidecar: Conduct, at: Where | None) -> str:
     """The next step where the sidecar's own call is captured."""
     ahead = f"ahead of {at}" if at is not None else "ahead of what captures"
     if sidecar.spoofs and sidecar.mark:
-        return f"let calls with the sidecar's mark go {ahead}: -m mark --mark {sidecar.mark:#x} -j RETURN"
-    return (
-        f"let the sidecar's calls go {ahead}: -m owner --uid-owner {sidecar.uid} -j RETURN; or run the sidecar under "
-        "the uid that the rules let go"
-    )
+        mark = f"{sidecar.mark:#x}"
+        words = in_words_of(rules, f"-m mark --mark {mark} -j RETURN", f"meta mark {mark} return")
+        return f"let calls with the sidecar's mark go {ahead}: {words}"
+    uid = sidecar.uid
+    words = in_words_of(rules, f"-m owner --uid-owner {uid} -j RETURN", f"meta skuid {uid} return")
+    return f"let the sidecar's calls go {ahead}: {words}; or run the sidecar under the uid that the rules let go"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from meshnet.doctor.advice import in_words_of
 from meshnet.doctor.finding import Finding, where
 from meshnet.doctor.grouped import Group, grouped
 from meshnet.doctor.loop import capture, let_go, recaptured
-from meshnet.model.ruleset import RestoreConnectionMark, SaveConnectionMark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from meshnet.doctor.calls import Told
     from meshnet.doctor.patient import Patient
+    from meshnet.model.ruleset import HeldRule
     from meshnet.model.story import Story
 
 
@@ -50,24 +51,29 @@ def undecided(story: Story) -> bool:
 def _next(patient: Patient, group: Group) -> str:
     sidecar = group.sidecar
     if any(step.trace.captured and step.title.startswith("the sidecar (") for step in group.steps):
-        return let_go(sidecar, group.where)
+        return let_go(patient.rules, sidecar, group.where)
     if group.where is not None and group.steps[-1].trace.end in ("dropped", "rejected"):
-        return f"let answers go ahead of {group.where}: -p tcp -m conntrack --ctdir REPLY -j RETURN"
+        words = in_words_of(patient.rules, "-p tcp -m conntrack --ctdir REPLY -j RETURN", "ct direction reply return")
+        return f"let answers go ahead of {group.where}: {words}"
     if not sidecar.spoofs:
         return "follow the answer in the trace: what was translated on the way there isn't translated back"
     mark = f"{sidecar.mark:#x}"
     if not sidecar.mark:
         return "give the sidecar's calls a mark (SO_MARK), save it on the connection, and restore it to the answers"
-    if not _does(patient, SaveConnectionMark):
-        return (
-            "save the sidecar's mark on the connection: mangle PREROUTING, "
-            f"-m mark --mark {mark} -j CONNMARK --save-mark"
+    if not any(rule.saves_mark for rule in _rules(patient)):
+        words = in_words_of(
+            patient.rules,
+            f"mangle PREROUTING, -m mark --mark {mark} -j CONNMARK --save-mark",
+            f"in a chain of prerouting behind conntrack, meta mark {mark} ct mark set meta mark",
         )
-    if not _does(patient, RestoreConnectionMark):
-        return (
-            "give the connection's mark back to the application's answers: mangle OUTPUT, "
-            f"-m connmark --mark {mark} -j CONNMARK --restore-mark"
+        return f"save the sidecar's mark on the connection: {words}"
+    if not any(rule.restores_mark for rule in _rules(patient)):
+        words = in_words_of(
+            patient.rules,
+            f"mangle OUTPUT, -m connmark --mark {mark} -j CONNMARK --restore-mark",
+            f"in an output chain of type route, ct mark {mark} meta mark set ct mark",
         )
+        return f"give the connection's mark back to the application's answers: {words}"
     led = any(
         lookup.mark is not None and lookup.mark.matches(sidecar.mark)
         for _, host in patient.hosts
@@ -83,10 +89,5 @@ def _next(patient: Patient, group: Group) -> str:
     return f"see in the trace whether the sidecar's call has mark {mark} when its connection is saved"
 
 
-def _does(patient: Patient, kind: type) -> bool:
-    return any(
-        isinstance(rule.action, kind)
-        for table in patient.rules.tables
-        for chain in table.chains
-        for rule in chain.rules
-    )
+def _rules(patient: Patient) -> Iterator[HeldRule]:
+    return (rule for table in patient.rules.tables for chain in table.chains for rule in chain.rules)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from meshnet.doctor.advice import in_words_of
 from meshnet.doctor.finding import Finding, Report, where
-from meshnet.simulate.reach import elsewhere, unreached
+from meshnet.simulate.around import elsewhere
+from meshnet.simulate.reach import unreached
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,13 +30,14 @@ def shadows(patient: Patient) -> Report:
 
 def _finding(patient: Patient, item: Unreached, at: Where) -> Finding:
     family = patient.rules.family
+    jump = in_words_of(patient.rules, "-j", "jump")
     if item.loose:
         return Finding(
             "unreachable",
             family,
             f"nothing leads to chain {at.chain} of {at.table}",
             ("the chain has rules, and no rule that is reached jumps there",),
-            f"delete the chain, or put a rule with -j {at.chain} where it belongs",
+            f"delete the chain, or put a rule with {jump} {at.chain} where it belongs",
             at,
         )
     if not item.takers:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from meshnet.model.cidr import Family
 
+    Numbers = dict[tuple[str, str, int], int]
+
 TABLE = "meshnet_trace"
 LOGGER = "nfnetlink_log"
 WAS = "logger_was_"
@@ -48,6 +50,7 @@ NFT, ULOG = 10, 4
 GET_RULE, TRACE = NFT << 8 | 7, NFT << 8 | 17
 LOG_PACKET, LOG_CONFIG = ULOG << 8 | 0, ULOG << 8 | 1
 SOL_NETLINK, ADD_MEMBERSHIP, RECEIVE_FORCE = 270, 1, 33
+INET = 1  # NFPROTO_INET
 TRACE_GROUP = 9
 """NFNLGRP_NFTRACE."""
 
@@ -86,12 +89,14 @@ class Event:
 
 class Tracing:
     """A context manager in the namespace that the calling thread is in: packets that fit (in nft's words) are traced.
+    ``numbers`` are those of rules in tables of family inet, by table (``inet NAME``), chain and handle.
 
     MissingToolError without nft; ToolError when the kernel refuses. What was changed is taken back on leaving.
     """
 
-    def __init__(self, family: Family, incoming: str, outgoing: str) -> None:
+    def __init__(self, family: Family, incoming: str, outgoing: str, numbers: Numbers | None = None) -> None:
         self._family = family
+        self._inet = numbers or {}
         self._wanted = {"prerouting": incoming, "output": outgoing}
         self._logger = f"/proc/sys/net/netfilter/nf_log/{PROTOCOL_FAMILY[family]}"
         self._before = ""
@@ -103,7 +108,7 @@ class Tracing:
     def __enter__(self) -> Tracing:
         try:
             self._events = self._listen()
-            self._numbers = self._handles()
+            self._numbers = {**self._handles(), **self._inet}
             self._lengths = self._legacy()
             self._before = self._logger_before()
             self._install()
@@ -235,7 +240,8 @@ class Tracing:
         if kind != TRACE:
             return None
         had = attributes(body, 4)
-        table, chain = word(had.get(1, b"")), word(had.get(2, b""))
+        family = "inet " if body[0] == INET else ""
+        table, chain = family + word(had.get(1, b"")), word(had.get(2, b""))
         sort = int.from_bytes(had.get(4, b""), "big")
         if table == TABLE or sort not in (RULE, POLICY):
             return None

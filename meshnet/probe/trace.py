@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from meshnet.kernel.netns import Namespace
-    from meshnet.kernel.tracing import Event
+    from meshnet.kernel.tracing import Event, Numbers
+    from meshnet.model.cidr import Family
     from meshnet.model.flow import Flow
     from meshnet.model.ruleset import RuleSet
     from meshnet.model.trace import Trace
@@ -77,11 +78,13 @@ def expression(flow: Flow) -> str:
     return f"{ends} {ports}{first}"
 
 
-def follow(namespace: Namespace, flow: Flow, peer: Namespace | None) -> tuple[Event, ...]:
-    """Send a flow's first packet and collect what the kernel tells of it; nothing is left behind, also after Ctrl-C."""
+def follow(namespace: Namespace, flow: Flow, peer: Namespace | None, numbers: Numbers) -> tuple[Event, ...]:
+    """Send a flow's first packet and collect what the kernel tells of it; nothing is left behind, also after Ctrl-C.
+    ``numbers`` are those of the rules in our own tables of nftables."""
     wanted = expression(flow)
     inward = flow.way == "in"
-    with namespace.entered(), Tracing(flow.family, wanted if inward else "", "" if inward else wanted) as tracing:
+    ways = (wanted, "") if inward else ("", wanted)
+    with namespace.entered(), Tracing(flow.family, *ways, numbers) as tracing:
         if inward:
             if peer is None:
                 raise UsageError("a packet that enters needs somebody to send it", hint="--peer names the namespace")
@@ -130,9 +133,11 @@ def _network(text: str, prefix: int) -> tuple[int, int]:
     return family, number >> shift
 
 
-def live(namespace: Namespace, family: int, wanted: str) -> Iterator[tuple[Event, ...]]:
+def live(
+    namespace: Namespace, family: Family, wanted: str, numbers: Numbers | None = None
+) -> Iterator[tuple[Event, ...]]:
     """Packets that fit nft's words, as they come: the events of each, until the caller stops asking."""
-    with namespace.entered(), Tracing(family, wanted, wanted) as tracing:  # type: ignore[arg-type]
+    with namespace.entered(), Tracing(family, wanted, wanted, numbers) as tracing:
         while True:
             events = tuple(tracing.events(QUIET))
             packets = dict.fromkeys(event.packet for event in events)

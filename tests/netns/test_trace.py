@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from meshnet.apply.session import Session
 from meshnet.cli.main import call
+from meshnet.kernel.netns import where
 from meshnet.kernel.tracing import Tracing
 from meshnet.parse.ruleset import read
 from meshnet.probe.trace import live, seen
 from tests.netns.landing import call as call_from
 from tests.netns.pods import CLIENT, POD, REMOTE
 from tests.netns.snapshot import run, snapshot
+from tests.netns.specs import pod_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -231,6 +234,54 @@ def test_what_a_killed_trace_left_goes_with_the_next(pod: Pod, variant: str) -> 
 def test_what_can_t_be_traced(pod: Pod, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["trace", "--netns", pod.name, *words]) == 2
     assert said in capsys.readouterr().err
+
+
+NFT = {
+    "in": [
+        "inet meshnet nat_prerouting 1",
+        "inet meshnet nat_pre 2",
+        "inet meshnet nat_inbound 3",
+    ],
+    "out": ["inet meshnet mangle_output 1", "inet meshnet nat_output 1", "inet meshnet nat_out 9"],
+}
+
+
+@pytest.mark.parametrize("way", ["in", "out"])
+@pytest.mark.parametrize("family", [4, 6])
+def test_our_table_of_nftables(pod: Pod, family: int, way: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its rules are numbered among those of the packet's family, in either account."""
+    with Session(where(pod.pod.where.text), "nftables") as session:
+        session.apply(pod_spec("redirect"))
+    before = held(pod)
+    ends = {
+        "in": ("--in", "--peer", pod.client.where.text, "--src", CLIENT[family], "--dst", POD[family], "--dport", "80"),
+        "out": ("--out", "--uid", "1000", "--dst", REMOTE[family], "--dport", "443"),
+    }
+    code, told = answer(capsys, "--netns", pod.name, *ends[way])
+    assert (code, told["agree"], told["disposition"]) == (0, True, f"{way}bound-proxy"), told
+    assert places(told["real"]) == NFT[way], told
+    assert held(pod) == before
+
+
+def test_our_table_beside_iptables(pod: Pod, variant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where both are entered at one place no text tells the order; elsewhere they are followed one behind the other."""
+    with Session(where(pod.pod.where.text), "nftables") as session:
+        session.apply(pod_spec("redirect"))
+    if variant == "legacy":
+        load(pod, variant)
+        assert call(["trace", "--netns", pod.name, "--out", "--dst", REMOTE[4]]) == 4
+        said = capsys.readouterr().err
+        assert "no text tells which comes first" in said or "by a way of its own" in said
+        return
+    raw = "*raw\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -m owner --uid-owner 1000 -j ACCEPT\nCOMMIT\n"
+    run(pod.pod, f"iptables-{variant}-restore", text=raw)
+    words = ("--netns", pod.name, "--out", "--uid", "1000", "--dst", REMOTE[4], "--dport", "443")
+    code, told = answer(capsys, *words)
+    assert (code, places(told["predicted"])[0]) == (0, "raw OUTPUT 1"), told
+    assert {*places(told["real"])} == {*places(told["predicted"])}
+    load(pod, variant)
+    assert call(["trace", *words]) == 4
+    assert "no text tells which comes first" in capsys.readouterr().err
 
 
 def test_both_variants_at_once_are_refused(pod: Pod, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,8 +58,53 @@ def test_a_spec_and_what_it_compiles_to(called: Any, tmp_path: Path, spec_file: 
     assert called("compare", saved, saved6, "--family", "4")[0] == 2, "IPv6 addresses are no conditions of IPv4"
 
 
+def test_a_spec_and_its_table_of_nftables(called: Any, tmp_path: Path) -> None:
+    spec_file = written(tmp_path, "pod.yaml", f"{HEAD}inbound: {{mode: redirect}}\n")
+    code, text, _ = called("compile", spec_file, "--backend", "nftables")
+    table = written(tmp_path, "table.nft", text)
+    assert code == 0 and called("compare", spec_file, table)[0] == 0
+    assert called("compare", table, spec_file, "--backend", "nftables")[0] == 0
+    less = written(
+        tmp_path, "less.nft", "\n".join(line for line in text.splitlines() if "redirect to :15001" not in line)
+    )
+    code, out, _ = called("compare", spec_file, less)
+    assert code == 1 and "IPv4: different in" in out and "IPv6: different in" in out
+    answer = data(called("compare", spec_file, less, "--backend", "nftables", "-o", "json")[1])
+    (four, _) = answer["families"]
+    hops = [hop for hop in four["difference"]["a"]["hops"] if hop["verdict"].startswith("REDIRECT")]
+    assert (hops[0]["table"], hops[0]["chain"], hops[0]["comment"]) == (
+        "inet meshnet",
+        "nat_out",
+        "meshnet:nat.out.capture.all",
+    )
+    assert hops[0]["place"].startswith(spec_file) and hops[0]["rule"] == "meta l4proto tcp redirect to :15001"
+
+
+def test_a_table_of_one_family_and_saved_rules_of_the_other(called: Any, tmp_path: Path) -> None:
+    table = written(tmp_path, "a.nft", "table ip6 a {\n}\n")
+    saved = written(tmp_path, "b.v4", "*nat\nCOMMIT\n")
+    assert called("compare", table, saved)[0] == 2
+    assert called("compare", table, saved, "--family", "6")[0] == 0
+
+
 def test_what_can_t_be_read(called: Any, tmp_path: Path, spec_file: str) -> None:
     assert called("compare", spec_file, "/nowhere")[0] == 2
     cut = written(tmp_path, "cut", "*nat\n:OUTPUT ACCEPT [0:0]\n")
     code, _, err = called("compare", spec_file, cut)
     assert code == 2 and "COMMIT" in err
+    cut = written(tmp_path, "cut.nft", "table inet a {\n\tchain b {\n")
+    code, _, err = called("compare", spec_file, cut)
+    assert code == 2 and f"{cut}:2: expected }}" in err
+
+
+def test_long_lists_which_iptables_has_in_sets_of_ipset(called: Any, tmp_path: Path) -> None:
+    blocks = ", ".join(f"10.{number}.0.0/16" for number in range(0, 240, 2))
+    ports = ", ".join(str(port) for port in range(20000, 20240, 2))
+    lists = f"outbound: {{excludeCidrs: [{blocks}]}}\ninbound: {{mode: redirect, excludePorts: [{ports}]}}\n"
+    spec = written(tmp_path, "long.yaml", f"{HEAD}families: [ipv4]\n{lists}")
+    told = called("explain", spec, "--out", "--uid", "1000", "--dst", "10.2.3.4", "-o", "json")[1]
+    assert data(told)["disposition"] == "direct"
+    table = called("compile", spec, "--backend", "nftables")[1]
+    assert called("compare", spec, written(tmp_path, "long.nft", table))[0] == 0
+    assert called("compare", spec, written(tmp_path, "less.nft", table.replace("20100, ", "")))[0] == 1
+    assert called("doctor", spec)[0] == called("doctor", spec, "--backend", "nftables")[0] == 0

@@ -100,3 +100,17 @@ def test_a_text_that_no_kernel_takes(called: Any, tmp_path: Path) -> None:
     saved = written(tmp_path, "*mangle\n-A INPUT -j NOWHERE\nCOMMIT\n")
     code, _, err = called("doctor", "--rules", saved)
     assert code == 2 and "there is no such chain" in err
+
+
+def test_a_table_of_nftables(called: Any, tmp_path: Path, spec_file: str) -> None:
+    """A spec's own is healthy; a sidecar that it doesn't know loops, and the advice is in nft's words."""
+    assert called("doctor", spec_file, "--backend", "nftables")[0] == 0
+    saved = written(tmp_path, called("compile", spec_file, "--backend", "nftables")[1])
+    code, out, _ = called(
+        "doctor", "--rules", saved, "--sidecar-uid", "7", "--sidecar-gid", "7", "--sidecar", "passthrough"
+    )
+    assert code == 1 and "inet meshnet nat_out:" in out
+    assert "meta skuid 7 return" in out and "-m owner" not in out
+    answer = data(called("doctor", "--rules", saved, "--sidecar-uid", "7", "--sidecar-gid", "7", "-o", "json")[1])
+    where = answer["findings"][0]["where"]
+    assert where["comment"].startswith("meshnet:nat.out.") and where["line"] > 0

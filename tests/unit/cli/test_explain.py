@@ -242,3 +242,34 @@ def test_rules_that_no_kernel_has(called: Any, tmp_path: Path) -> None:
 def test_a_spec_with_a_jump_into_the_dark_is_none(called: Any, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(f"{HEAD}inbound: {{mode: sideways}}\n")
     assert called("explain", str(tmp_path / "pod.yaml"))[0] == 2
+
+
+def test_nftables_and_iptables_tell_the_same(called: Any, tmp_path: Path, spec_file: str) -> None:
+    table = tmp_path / "table.nft"
+    table.write_text(called("compile", spec_file, "--backend", "nftables")[1])
+    for ends in (
+        ("--in", "--dport", "80"),
+        ("--out", "--uid", "1000", "--dst", "2001:db8::9"),
+        ("--out", "--uid", "1337"),
+    ):
+        told = [
+            data(called("explain", *subject, *ends, "-o", "json")[1])
+            for subject in ((spec_file,), (spec_file, "--backend", "nftables"), ("--rules", str(table)))
+        ]
+        assert len({one["disposition"] for one in told}) == 1 == len({one["reason"].split(" of ")[0] for one in told})
+        ids = [[hop["comment"] for hop in one["hops"] if "comment" in hop] for one in told]
+        assert ids[0] == ids[1] == ids[2]
+        places = [[(hop["origin"], hop["place"]) for hop in one["hops"] if "origin" in hop] for one in told]
+        assert places[0] == places[1] and places[2] == []
+
+
+def test_tables_of_nftables_beside_saved_rules(called: Any, tmp_path: Path) -> None:
+    table, saved = tmp_path / "table.nft", tmp_path / "saved.v6"
+    table.write_text("table inet a { chain b { type filter hook input priority 10; tcp dport 81 drop; } }")
+    saved.write_text("*filter\n-A INPUT -p tcp --dport 80 -j DROP\nCOMMIT\n")
+    both = ("--rules", str(table), "--rules6", str(saved), "--in", "--dst", "2001:db8::2", "--dport")
+    assert [data(called("explain", *both, port, "-o", "json")[1])["disposition"] for port in ("80", "81", "82")] == [
+        "dropped",
+        "dropped",
+        "direct",
+    ]

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from meshnet.cli import trace as module
-from meshnet.cli.trace import _rows, _subject
-from meshnet.kernel import netns, xtables
+from meshnet.cli.trace import _in_force, _rows
+from meshnet.kernel import detect, netns, nft_read
+from meshnet.kernel.detect import Evidence, Found
 from meshnet.kernel.netns import where
 from meshnet.model.errors import UnsupportedError
+from meshnet.model.nft import RawTable
 from meshnet.probe import host as probing
 from meshnet.probe import trace as tracing
 from meshnet.probe.trace import Met
@@ -21,7 +23,12 @@ from tests.unit.simulate.pods import CLIENT, POD, host, table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meshnet.kernel.xtables import Variant
+    from meshnet.model.cidr import Family
 
+
+VARIANTS: tuple[Variant, ...] = ("nft", "legacy")
+FAMILIES: tuple[Family, ...] = (4, 6)
 RULES = {4: table("nat", "-A PREROUTING -p tcp -j REDIRECT --to-ports 15006"), 6: ""}
 CAPTURED = Met("nat", "PREROUTING", 1, "redirect", 0)
 OTHER = Met("filter", "INPUT", 1, "drop", None)
@@ -35,15 +42,18 @@ class Pod(FakePlace):
         self.where = where("pod")
         self.saved: dict[str, dict[int, str]] = {"nft": RULES, "legacy": {4: "", 6: ""}}
         self.real: tuple[Met, ...] = (CAPTURED,)
+        self.tables: tuple[RawTable, ...] = ()
         self.followed: list[Any] = []
 
-    def variant(self, name: str) -> Any:
-        class Saved:
-            save = staticmethod(lambda family: self.saved[name][family])
+    def evidence(self) -> tuple[Evidence, ...]:
+        assert self.inside
+        return tuple(
+            Evidence(family, tuple(Found(name, True, text=self.saved[name][family]) for name in VARIANTS))
+            for family in FAMILIES
+        )
 
-        return Saved
-
-    def live(self, _: object, family: int, wanted: str) -> Iterator[tuple[Any, ...]]:
+    def live(self, _: object, family: int, wanted: str, numbers: object) -> Iterator[tuple[Any, ...]]:
+        assert numbers == {}
         self.followed += [family, wanted]
         yield from ((CAPTURED,), ())
 
@@ -53,7 +63,9 @@ def pod(monkeypatch: pytest.MonkeyPatch) -> Pod:
     made = Pod()
     monkeypatch.setattr(netns, "require_capabilities", lambda *_: None)
     monkeypatch.setattr(netns, "open_namespace", made.open)
-    monkeypatch.setattr(xtables, "Xtables", made.variant)
+    monkeypatch.setattr(detect, "evidence", made.evidence)
+    monkeypatch.setattr(nft_read, "tables", lambda: made.tables)
+    monkeypatch.setattr(nft_read, "content", lambda table: table)
     monkeypatch.setattr(probing, "host_of", lambda _: host())
     monkeypatch.setattr(tracing, "follow", lambda *_: made.real)
     monkeypatch.setattr(tracing, "seen", lambda events, _: events)
@@ -115,14 +127,27 @@ def test_rules_of_both_variants_have_an_order_that_no_text_tells(pod: Pod, famil
     full = table("nat", "-A OUTPUT -j ACCEPT")
     pod.saved = {name: {4: "", 6: "", family: full} for name in ("nft", "legacy")}
     with pytest.raises(UnsupportedError, match=f"IPv{family} rules are in iptables-nft and in iptables-legacy"):
-        _subject(pod)  # type: ignore[arg-type]
+        _in_force(pod)  # type: ignore[arg-type]
 
 
 def test_tables_without_rules_are_nobody_s(pod: Pod) -> None:
     pod.saved = {"nft": {4: table("filter", ":INPUT ACCEPT [0:0]"), 6: ""}, "legacy": {4: RULES[4], 6: RULES[4]}}
-    found = _subject(pod)  # type: ignore[arg-type]
+    found = _in_force(pod).subject  # type: ignore[arg-type]
     assert [held.family for held in found.rules] == [4, 6]
     assert all(held.table("nat") is not None for held in found.rules)
+
+
+def test_a_table_of_ours_beside_the_legacy_log_has_an_order_that_nobody_tells(pod: Pod) -> None:
+    pod.tables = (RawTable("meshnet", "meshnet:1", 0, 0),)
+    _in_force(pod)  # type: ignore[arg-type]
+    pod.saved = {"nft": {4: "", 6: ""}, "legacy": RULES}
+    with pytest.raises(UnsupportedError, match="iptables-legacy and in our table"):
+        _in_force(pod)  # type: ignore[arg-type]
+
+
+def test_somebody_else_s_table_is_named(called: Any, pod: Pod) -> None:
+    pod.tables = (RawTable("theirs", "", 0, 0),)
+    assert "note: table inet theirs is somebody else's" in called(*WORDS)[2]
 
 
 @pytest.mark.parametrize(
