@@ -32,8 +32,9 @@ from tests.netns.randomrules import CLIENT, FAR, GIDS, GROUPS, LOOP, ODD, POD, P
 from tests.netns.snapshot import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from meshnet.model.ruleset import RuleSet
     from meshnet.model.trace import Trace
 
 INET = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -180,7 +181,13 @@ class World:
             run(self.pod, "ip", f"-{self.family}", "rule", verb, *rule)
             self._policy = settings.policy
         self._known: dict[tuple[str, str, int], int] = {}
+        self.load(text)
+
+    def load(self, text: str) -> None:
         run(self.pod, f"{self.tool}-restore", *(["-w", "5"] if "legacy" in self.tool else []), text=text)
+
+    def understood(self, text: str) -> RuleSet:
+        return read(text, self.family)  # type: ignore[arg-type]
 
     def host(self, settings: Settings) -> Host:
         """The same as facts for the simulator."""
@@ -208,14 +215,14 @@ class World:
 
     def send(self, flow: Flow) -> Landed:
         """Send one packet and see what becomes of it."""
-        before = self._known or self._counters()
+        before = self._known or self.counters()
         drops = self._drops()
         self._drain()
         refused = self._inject(flow) if flow.way == "in" else self._call(flow)
         end, where = self._landing(drops, flow)
         if end == "gone" and refused == "unsent":
             end = "unsent"
-        after = self._known = self._counters()
+        after = self._known = self.counters()
         hits = tuple(
             (table, chain, number, count - before[table, chain, number])
             for (table, chain, number), count in after.items()
@@ -223,7 +230,7 @@ class World:
         )
         return Landed(end, where, hits)
 
-    def _counters(self) -> dict[tuple[str, str, int], int]:
+    def counters(self) -> dict[tuple[str, str, int], int]:
         text = run(self.pod, f"{self.tool}-save", "-c")
         found: dict[tuple[str, str, int], int] = {}
         table, places = "", {}
@@ -484,7 +491,7 @@ def _walk(pod: Pod, flow: Flow) -> Trace:
 
 def rounds(seed: int, family: int, backend: str, flows: int) -> Iterator[tuple[str, Flow, str]]:
     """Every disagreement of a seeded run, as (rules, flow, words)."""
-    world = World(family, backend)
+    world, author = _of(family, backend)
     source = random.Random(f"{seed} {family} {backend}")
     try:
         done = 0
@@ -492,13 +499,13 @@ def rounds(seed: int, family: int, backend: str, flows: int) -> Iterator[tuple[s
             settings = random_settings(source)
             if family == 6:  # each change makes the kernel tell its groups anew, for seconds: so there is only one
                 settings = settings._replace(forwards=done * 2 >= flows)
-            text = randomrules.Author(source, family).rules()
+            text = author(source, family).rules()
             try:
                 world.setup(settings, text)
             except AssertionError as error:
                 print(f"not loaded: {str(error)[:300]}", file=sys.stderr)
                 continue
-            pod = Pod([read(text, family)], world.host(settings))  # type: ignore[arg-type]
+            pod = Pod([world.understood(text)], world.host(settings))
             for _ in range(FLOWS_PER_RULES):
                 flow = random_flow(source, family, 0)
                 done += 1
@@ -513,6 +520,16 @@ def rounds(seed: int, family: int, backend: str, flows: int) -> Iterator[tuple[s
                     yield f"{settings}\n{_used(text)}", flow, said
     finally:
         world.close()
+
+
+def _of(family: int, backend: str) -> tuple[World, Callable[[random.Random, int], Any]]:
+    """Where rules of a backend are in force, and who writes them."""
+    from tests.netns import randomtables
+    from tests.netns.fuzztables import TableWorld
+
+    if backend == "nftables":
+        return TableWorld(family, backend), randomtables.Author
+    return World(family, backend), randomrules.Author
 
 
 def _used(text: str) -> str:
@@ -530,14 +547,14 @@ def variant(backend: str, family: int, seed: int, flows: int) -> int:
 
 
 def main() -> int:
-    """``python -m tests.netns.fuzz SEED FLOWS``: both families, both backends, two of the four at a time."""
+    """``python -m tests.netns.fuzz SEED FLOWS``: both families, three backends, two of the six at a time."""
     from concurrent.futures import ProcessPoolExecutor
 
     seed, flows = int(sys.argv[1]), int(sys.argv[2])
     begin = time.monotonic()
     with ProcessPoolExecutor(2) as pool:
-        kinds = [(backend, family) for backend in ("nft", "legacy") for family in (4, 6)]
-        waiting = [pool.submit(variant, *kind, seed, flows // 4) for kind in kinds]
+        kinds = [(backend, family) for backend in ("nft", "legacy", "nftables") for family in (4, 6)]
+        waiting = [pool.submit(variant, *kind, seed, flows // 6) for kind in kinds]
         wrong = sum(done.result() for done in waiting)
     print(f"{flows} flows, {wrong} disagreements, {time.monotonic() - begin:.0f} s")
     return 1 if wrong else 0

@@ -9,11 +9,11 @@ from meshnet.parse.ruleset import read
 from meshnet.simulate.walk import Pod
 from tests.netns import fuzz, randomrules
 
-SEED, FLOWS = 1, 500
+SEED, FLOWS = 1, 340
 
 
 @pytest.mark.parametrize("family", [4, 6])
-@pytest.mark.parametrize("backend", ["nft", "legacy"])
+@pytest.mark.parametrize("backend", ["nft", "legacy", "nftables"])
 def test_simulator_and_kernel_agree(backend: str, family: int) -> None:
     wrong = [f"{rules}\n{flow!r}\n{said}" for rules, flow, said in fuzz.rounds(SEED, family, backend, FLOWS)]
     assert not wrong, "\n\n".join(wrong[:3])
