@@ -52,7 +52,7 @@ PROFILES: tuple[Profile, ...] = ("meshnet", "istio")
 SAMPLE = (
     *("no-inbound-mode", "outbound-ports-", "excluded-dns-port-meshnet-4", "loopback-included-meshnet-6"),
     *("guest-dns-istio-4", "dns-resolvers-istio-6", "redirect-excluded-interface-meshnet-4"),
-    *("tproxy-network-istio-6"),
+    "tproxy-network-istio-6",
 )
 """Cases of every kind; the long run has all of them, which together take minutes."""
 
