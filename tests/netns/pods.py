@@ -7,6 +7,8 @@ calls is answered there unless a rule of the pod takes it elsewhere.
 from __future__ import annotations
 
 import socket
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meshnet.kernel import links, netns
@@ -44,8 +46,6 @@ class Scratch:
         namespace = netns.open_namespace(netns.where(name))
         self._open.append(namespace)
         links.quiet_ipv6(namespace)
-        # A link-local address comes a moment after its link is up, and would look like something that was left behind.
-        links.sysctl(namespace, "net.ipv6.conf.default.addr_gen_mode", 1)
         links.up(namespace, "lo")
         return namespace
 
@@ -81,6 +81,8 @@ class Pod:
             links.up(namespace, link)
             for family in (4, 6):
                 links.address(namespace, link, f"{mine[family]}/{LENGTH[family]}")
+        for namespace in (outside, self.pod):
+            _wait_for_link_local(namespace, link)
 
     def second(self) -> None:
         """Another network of the pod, by eth1."""
@@ -97,3 +99,15 @@ class Pod:
         links.route(self.client, "10.79.0.0/24", via=POD[4])
         links.route(self.client, "fd79::/64", via=POD[6])
         return guest
+
+
+def _wait_for_link_local(namespace: Namespace, link: str) -> None:
+    """It comes a moment after both ends are up, and later would look like something that a test left behind."""
+    deadline = time.monotonic() + 10
+    with namespace.entered():
+        while not any(
+            line.startswith("fe80") and line.split()[-1] == link
+            for line in Path("/proc/thread-self/net/if_inet6").read_text().splitlines()
+        ):
+            assert time.monotonic() < deadline, f"{link} has no link-local address"
+            time.sleep(0.002)

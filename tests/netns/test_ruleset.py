@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from meshnet.model.rule import BUILT_IN, ConnectionIs, UnknownMatch
+from meshnet.model.hooks import BUILT_IN
+from meshnet.model.rule import ConnectionIs, UnknownMatch
 from meshnet.model.ruleset import HeldRule
 from meshnet.parse.ruleset import read
 from meshnet.render.saved import text_of
