@@ -144,6 +144,7 @@ def no_places(folder: Path) -> list[str]:
     return [*(str(folder / name) for name in names), "/proc/self/ns/net", "/proc/self/ns/mnt", "/dev/zero", ""]
 
 
+@pytest.mark.long
 def test_no_input_gets_past_the_protocol(
     elsewhere: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], scratch: Scratch
 ) -> None:

@@ -49,9 +49,17 @@ def landings(pod: Pod, families: tuple[int, ...], guest: Any) -> dict[tuple[obje
     return found
 
 
+def configurations() -> list[Any]:
+    """Every fourth one is in ``make test``; all of them send for minutes, and .ci/run does."""
+    return [
+        pytest.param(case, marks=[] if number % 4 == 0 else [pytest.mark.long], id=case["name"])
+        for number, case in enumerate(cases())
+    ]
+
+
 @pytest.mark.conformance
 @pytest.mark.parametrize("profile", ["istio", "meshnet"])
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", configurations())
 def test_golden_configurations_land_alike(pod: Pod, listeners: Listeners, case: dict[str, Any], profile: str) -> None:
     guest = pod.guest()
     spec, facts = inputs(case["config"])
